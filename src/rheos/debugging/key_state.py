@@ -5,22 +5,25 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.debugging.chosen import KeyOfOperator
 from rheos.errors import RheosError
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.protocol.shapes import Holds, StateShape
-from rheos.protocol.snapshots import SnapshotPart
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.savepoints.keys import KeyColumns
 from rheos.savepoints.layouts import layout_of
 from rheos.savepoints.state_layout import key_prefix
 
 Row: TypeAlias = Mapping[str, Any]
+_Entry: TypeAlias = tuple[bytes, bytes]
+"""Its key and namespace."""
 
 _PLACE = {
     Holds.VALUE: (),
@@ -30,6 +33,8 @@ _PLACE = {
     Holds.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
 }
 """By which columns a row of state is the same before and after. Rows of other states come and go."""
+_BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
+"""Each entry of these is a row by itself."""
 _WINDOW = ("window_start", "window_end")
 """Columns of states that are by key and window."""
 
@@ -64,15 +69,17 @@ def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
     return tuple(
         change
         for state in dict.fromkeys((*before, *after))
+        if before.get(state) is not after.get(state)
         for change in _changes(state, before.get(state, nothing), after.get(state, nothing))
     )
 
 
 def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateChange]:
-    left = Counter(map(repr, before.rows))
-    left.subtract(map(repr, after.rows))
-    gone = _beyond(before.rows, left)
-    new = _beyond(after.rows, Counter({row: -n for row, n in left.items()}))
+    old_rows, new_rows = _without_same(before.rows, after.rows), _without_same(after.rows, before.rows)
+    left = Counter(map(repr, old_rows))
+    left.subtract(map(repr, new_rows))
+    gone = _beyond(old_rows, left)
+    new = _beyond(new_rows, Counter({row: -n for row, n in left.items()}))
     place = after.place if after.rows else before.place
     if place is None:
         yield from (StateChange(state, row, None) for row in gone)
@@ -85,6 +92,12 @@ def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateC
         there = places[_at(row, place)]
         yield StateChange(state, row, there.popleft() if there else None)
     yield from (StateChange(state, None, row) for there in places.values() for row in there)
+
+
+def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Less those that are the very same on the other side, as most are from one step to the next."""
+    same = set(map(id, others))
+    return [row for row in rows if id(row) not in same]
 
 
 def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
@@ -102,13 +115,17 @@ def _at(row: Row, place: Sequence[str]) -> str:
 
 
 class KeyStates:
-    """The states by key of one operator, as its plan describes them."""
+    """The states by key of one operator, as its plan describes them. Rows that have not changed from
+    one `shown` to the next are the very same."""
 
     def __init__(self, keyed: KeyOfOperator) -> None:
         self._shapes = state_shapes([keyed.planned]).get(keyed.planned.id, {})
         self._parts = list(keyed.values.values())
         self.unread: set[str] = set()
         """Those that cannot be shown, and why."""
+        self._last: dict[str, StateRows] = {}
+        self._entries: dict[str, dict[_Entry, Row]] = {}
+        """Of states of `_BY_ENTRY`: the row of each entry that is the key's."""
 
     def of_key(self, state: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """What of restored tables is the key's. What is not by key is left as it is."""
@@ -130,30 +147,65 @@ class KeyStates:
         rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
         return table.filter(pa.array([_same(row, self._parts) for row in rows], pa.bool_()))
 
-    def shown(self, parts: Iterable[SnapshotPart]) -> KeyState:
-        """Of FULL parts."""
+    def shown(self, snapshot: Snapshot, parts: Iterable[SnapshotPart]) -> KeyState:
+        """Of FULL parts, the savepoint of the snapshot. They are written only where the snapshot does
+        not say what was written since the one before."""
+        since = {part.state: part for part in snapshot.parts if part.mode is PartMode.DELTA}
         found: dict[str, StateRows] = {}
         for part in parts:
             shape = self._shapes.get(part.state)
             if shape is None or not shape.key or shape.holds == Holds.PROGRESS:
                 continue
             try:
-                layout = layout_of(part.state, self._shapes, trusted=True)
-                tables = [layout.rows(table) for table in tables_of(part)]
+                rows = self._shown(part, since.get(part.state), shape)
             except RheosError as error:
                 self.unread.add(f"{part.state}: {error.what}")
                 continue
-            rows = [row for table in tables for row in self._rows(table, shape)]
-            if rows:
-                known = found.get(part.state, StateRows((), _place(part.state, shape, rows[0])))
-                found[part.state] = replace(known, rows=(*known.rows, *rows))
+            if rows is not None:
+                found[part.state] = rows
+        self._last = found
         return found
 
-    def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row]:
+    def _shown(
+        self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape
+    ) -> StateRows | None:
+        if delta is not None and delta.unchanged:
+            return self._last.get(part.state)
+        if Holds(shape.holds) in _BY_ENTRY:
+            rows = self._by_entry(part, delta, shape)
+        else:
+            layout = layout_of(part.state, self._shapes, trusted=True)
+            of_tables = (self._rows(layout.rows(table), shape) for table in tables_of(part))
+            rows = [row for found in of_tables for row in found if row is not None]
+        return StateRows(rows, _place(part.state, shape, rows[0])) if rows else None
+
+    def _by_entry(self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape) -> list[Row]:
+        layout = layout_of(part.state, self._shapes, trusted=True)
+        kept = self._entries.setdefault(part.state, {})
+        if delta is None:
+            kept.clear()
+        for table in tables_of(part if delta is None else delta):
+            is_there = pc.is_valid(table.column("value"))
+            written = table.filter(is_there)
+            for entry in _entries(table.filter(pc.invert(is_there))):
+                kept.pop(entry, None)
+            rows = self._rows(layout.rows(written), shape)
+            kept.update(
+                (e, row) for e, row in zip(_entries(written), rows, strict=True) if row is not None
+            )
+        return [kept[entry] for entry in sorted(kept)]
+
+    def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row | None]:
+        """None stands for those of other keys."""
         names = [field.name for field in shape.key[: len(self._parts)]]
         for row in table.to_pylist():
-            if _same([row[name] for name in names], self._parts):
-                yield {name: value for name, value in row.items() if name not in names}
+            is_own = _same([row[name] for name in names], self._parts)
+            yield {n: value for n, value in row.items() if n not in names} if is_own else None
+
+
+def _entries(table: pa.Table) -> Iterator[_Entry]:
+    """By their keys and namespaces."""
+    return zip(table.column("key").to_pylist(), table.column("namespace").to_pylist(), strict=True)
 
 
 def tables_of(part: SnapshotPart) -> Iterable[pa.Table]:

@@ -102,7 +102,7 @@ class Replica:
 
     def state(self) -> KeyState:
         snapshot = self.operator.snapshot(CheckpointId(next(self._numbers)))
-        shown = self._states.shown(self.operator.savepoint(snapshot))
+        shown = self._states.shown(snapshot, self.operator.savepoint(snapshot))
         if snapshot.release is not None:
             snapshot.release()
         return shown
