@@ -113,6 +113,22 @@ def test_views_are_shared_by_what_reads_them(folder: Path) -> None:
     assert plan.count("filter [") == 1
 
 
+def test_a_source_gives_the_columns_that_all_statements_look_at(folder: Path) -> None:
+    env = rh.Environment(runtime="simulated")
+    table = f"WITH ('connector' = 'files', 'path' = '{folder}/logs/*.jsonl', 'format' = 'jsonl');"
+    env.sql_script(
+        f"""
+        CREATE TABLE views (url STRING, ms BIGINT, at TIMESTAMP(3), agent STRING, host STRING) {table}
+        CREATE TABLE urls (url STRING) WITH ('connector' = 'print');
+        CREATE TABLE slow (at TIMESTAMP(3)) WITH ('connector' = 'print');
+        INSERT INTO urls SELECT url FROM views;
+        INSERT INTO slow SELECT at FROM views WHERE ms > 100;
+        """
+    )
+    emitted = env.explain("plan").splitlines()[3]
+    assert emitted.strip().startswith("emits: url: string, ms: int64, at: timestamp[ms, tz=UTC]; ")
+
+
 def test_state_ttl_is_said_for_the_statements_behind_it() -> None:
     env = rh.Environment()
     registered(env)

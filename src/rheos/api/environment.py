@@ -452,14 +452,17 @@ class Environment:
 
     def _plan_of(self, graph: Graph, name: str) -> PhysicalPlan:
         check_graph(graph)
+        batch = _is_batch(self._runtime_name(graph))
         return make_plan(
             graph,
             name=name,
             parallelism=self._parallelism,
             max_parallelism=self._max_parallelism,
             context=JobContext(name, self._parameters, self._files),
-            # A batch job shuffles the state of its windows, whatever their keys.
-            two_phases=not _is_batch(self._runtime_name(graph)),
+            # A batch job shuffles the state of its windows, whatever their keys, and knows of any
+            # operator what it needs.
+            two_phases=not batch,
+            prunes=not batch,
         )
 
     def _runtime_name(self, graph: Graph) -> str:

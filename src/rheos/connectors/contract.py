@@ -262,6 +262,12 @@ class Source(ABC):
         them out at some pace."""
         return self
 
+    def reading(self, columns: frozenset[str]) -> Source | None:
+        """The same splits, positions and rows with fewer columns, in their order: at least those named,
+        of which there is one. None where it reads all of them anyway, or where what is in the others
+        counts. Called when the program is planned, and where a split is opened."""
+        return None
+
     def rejected_schema(self) -> pa.Schema | None:
         """The schema of the side output of rejected rows, where the source has one."""
         return None

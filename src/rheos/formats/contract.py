@@ -198,6 +198,11 @@ class Format(ABC):
     its row. A decoder takes as many as there are."""
 
     @property
+    def finds_by_name(self) -> bool:
+        """Whether columns are found by their names in files: then it decodes any of them alone."""
+        return False
+
+    @property
     def in_lines(self) -> InLines | None:
         """How payloads lie in a file of lines; None where they hold bytes that no line can."""
         return None

@@ -90,6 +90,10 @@ class CsvFormat(Format):
     name: ClassVar[str] = "csv"
 
     @property
+    def finds_by_name(self) -> bool:
+        return self.header
+
+    @property
     def in_lines(self) -> InLines:
         return InLines(end="csv", header=self.header, quote=_QUOTE)
 

@@ -83,6 +83,10 @@ class JsonFormat(Format):
     name: ClassVar[str] = "json"
 
     @property
+    def finds_by_name(self) -> bool:
+        return True
+
+    @property
     def in_lines(self) -> InLines:
         return InLines(end="jsonl")
 

@@ -77,6 +77,8 @@ class SourceSpec:
     watermark: Watermark | None
     until_now: bool = False
     """Said where the job is started: it stops once all has been read that was there by then."""
+    columns: tuple[str, ...] | None = None
+    """Said where the program is planned: the source's columns that it gives, where that is not all."""
 
 
 @dataclass(frozen=True)

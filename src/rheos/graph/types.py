@@ -7,6 +7,8 @@ type, and operators agree on what they are handed.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import polars as pl
 import pyarrow as pa
 
@@ -105,3 +107,14 @@ def _from_polars(name: str, kind: pl.DataType) -> pa.DataType:
 def describe(schema: pa.Schema) -> str:
     """A schema on one line: "user: string, n: int64"."""
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def columns_read(exprs: Iterable[pl.Expr], columns: Collection[str]) -> frozenset[str]:
+    """The columns that the expressions read: all, where they choose by pattern or type."""
+    read: set[str] = set()
+    for expr in exprs:
+        roots = expr.meta.root_names()
+        if expr.meta.has_multiple_outputs() or not set(roots) <= set(columns):
+            return frozenset(columns)
+        read.update(roots)
+    return frozenset(read)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rheos.errors import UserFunctionError
 from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
-from rheos.graph.types import empty_frame
+from rheos.graph.types import columns_read, empty_frame
 from rheos.operators.records import Located, shown
 from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.polars_frames import polars_frame
@@ -30,7 +30,8 @@ class RowExpressions:
 
     def __init__(self, exprs: Sequence[pl.Expr], columns: pa.Schema) -> None:
         self._exprs = tuple(exprs)
-        self._reads = _columns_read(self._exprs, columns)
+        read = columns_read(self._exprs, columns.names)
+        self._reads = [name for name in columns.names if name in read]
         frame = empty_frame(columns).lazy()
         computing = [expr for expr in self._exprs if computes(expr)]
         # Batches of fewer rows are given twice.
@@ -98,14 +99,3 @@ class RowExpressions:
             hint="drop or repair such records before, or use what gives null instead, such as "
             "cast(..., strict=False)",
         )
-
-
-def _columns_read(exprs: Sequence[pl.Expr], schema: pa.Schema) -> list[str]:
-    """The columns that the expressions read: all, where they choose by pattern or type."""
-    read: set[str] = set()
-    for expr in exprs:
-        roots = expr.meta.root_names()
-        if expr.meta.has_multiple_outputs() or not set(roots) <= set(schema.names):
-            return list(schema.names)
-        read.update(roots)
-    return [name for name in schema.names if name in read]

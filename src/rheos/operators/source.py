@@ -139,6 +139,8 @@ class SourceOperator(Operator):
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
+        less = None if spec.columns is None else spec.source.reading(frozenset(spec.columns))
+        self._read = spec.source if less is None else less
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
         self._carries_wm = main is not None and WM in main.schema.names
@@ -389,7 +391,7 @@ class SourceOperator(Operator):
             if all(other.before > self._waiting_ms for other in self._waiting):
                 self._note_waiting()
             self._make_client()
-            state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
+            state.reader = self._read.open(state.split, state.position, self._reader_context)
             state.advanced_us = self.ctx.clock.monotonic_us()
             self._open.append(state)
 
@@ -451,6 +453,8 @@ class SourceOperator(Operator):
 
     def _stamped(self, state: SplitState, batch: Batch) -> list[Out]:
         strategy = self._spec.watermark
+        if self._spec.columns is not None:
+            batch = batch.select(self._spec.columns)
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
             return self._out([*batch.columns, *number])

@@ -52,6 +52,7 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.validate import live_nodes
 from rheos.operators.contract import OutputType, PortType
+from rheos.plan.columns_read import reading_what_is_needed
 from rheos.plan.physical import (
     Chain,
     Edge,
@@ -75,9 +76,11 @@ def make_plan(
     max_parallelism: int,
     context: JobContext | None = None,
     two_phases: bool = True,
+    prunes: bool = True,
 ) -> PhysicalPlan:
-    """The plan of a graph that was checked. Without `two_phases` windows read rows: a runtime that
-    combines them otherwise asks for that."""
+    """The plan of a graph that was checked. Without `two_phases` windows read rows, and without
+    `prunes` sources give all columns: a runtime that does these otherwise asks for that."""
+    graph = reading_what_is_needed(graph) if prunes else graph
     phased = in_two_phases(graph) if two_phases else Phased(graph, {})
     ids = operator_ids(phased.graph)
     wiring = _Wiring(phased.graph)

@@ -18,6 +18,7 @@ from typing import TypeAlias, assert_never
 
 import polars as pl
 
+from rheos.graph.types import columns_read
 from rheos.sql.plan import (
     Aggregate,
     CallPlan,
@@ -52,7 +53,7 @@ def narrowed(roots: Sequence[Plan]) -> list[Plan]:
     return [narrowing.made(root) for root in roots]
 
 
-def columns_read(root: Plan) -> dict[str, list[str]]:
+def read_of_tables(root: Plan) -> dict[str, list[str]]:
     """The columns that a query reads of each table, in the table's order."""
     narrowing = _Narrowing([root])
     found: dict[str, list[str]] = {}
@@ -172,7 +173,7 @@ def _looked_at(plan: Plan, needed: Names) -> list[Names]:
                 for expr, column in zip(plan.exprs, plan.columns, strict=True)
                 if column.name in needed
             ]
-            return [_roots(exprs, plan.input)]
+            return [columns_read(exprs, _names(plan.input.columns))]
         case CallPlan():
             return [needed.union(plan.spec.arguments)]
         case Explode():
@@ -193,10 +194,3 @@ def _looked_at(plan: Plan, needed: Names) -> list[Names]:
             return [_names(plan.input.columns)]
         case _:
             assert_never(plan)
-
-
-def _roots(exprs: Sequence[pl.Expr], of: Plan) -> Names:
-    """The columns that expressions read: all, where one chooses them by a pattern."""
-    if any(expr.meta.has_multiple_outputs() for expr in exprs):
-        return _names(of.columns)
-    return frozenset(name for expr in exprs for name in expr.meta.root_names())

@@ -8,7 +8,7 @@ from typing import assert_never
 from rheos.graph.changes import Changes
 from rheos.graph.render import spell_expression
 from rheos.sql import types
-from rheos.sql.columns_needed import columns_read
+from rheos.sql.columns_needed import read_of_tables
 from rheos.sql.plan import (
     Aggregate,
     AllRows,
@@ -39,7 +39,7 @@ from rheos.sql.plan import (
 
 def explained(plan: Plan) -> str:
     """A line for each node, its inputs below it; of a table which of its columns are read."""
-    return "\n".join(_lines(plan, 0, columns_read(plan))) + "\n"
+    return "\n".join(_lines(plan, 0, read_of_tables(plan))) + "\n"
 
 
 def _lines(plan: Plan, depth: int, read: Mapping[str, Sequence[str]]) -> Iterator[str]:

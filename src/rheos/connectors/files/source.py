@@ -44,6 +44,16 @@ class FileSource(Source):
     def unpaced(self) -> FileSource:
         return replace(self, replay=None)
 
+    def reading(self, columns: frozenset[str]) -> FileSource | None:
+        if self.on_error == "skip":
+            # A row is bad by what is in any of its columns.
+            return None
+        if isinstance(self.format, Format) and not self.format.finds_by_name:
+            return None
+        paced = set() if self.replay is None else {self.replay.on}
+        kept = [field for field in self.schema if field.name in columns | paced]
+        return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
+
     def splits(self) -> Sequence[Split]:
         return self._splits_of(list_files(self.paths, self._word, self.compression))
 

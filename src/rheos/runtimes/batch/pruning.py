@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import polars as pl
-import pyarrow as pa
 
 from rheos.graph.dealing import PartitionBy
 from rheos.graph.nodes import (
@@ -26,6 +25,7 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
+from rheos.graph.types import columns_read
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import ChainId
@@ -62,7 +62,7 @@ class _Needs:
                 if isinstance(edge.dealt, PartitionBy):
                     columns = visible(operator.outputs[tag].schema)
                     by = edge.dealt.expression(self._plan.width(edge.target))
-                    needed |= set(edge.dealt.on) if by is None else columns_read([by], columns)
+                    needed |= set(edge.dealt.on) if by is None else columns_read([by], columns.names)
             else:
                 # It leaves the plan.
                 needed |= frozenset(visible(operator.outputs[tag].schema).names)
@@ -83,13 +83,13 @@ class _Needs:
             case EventTimeSpec(watermark=watermark):
                 return self.of_output(chain, operator, MAIN) | watermark.columns_read(columns)
             case ExpressionSpec(op="filter"):
-                return columns_read(spec.exprs, columns) | self.of_output(chain, operator, MAIN)
+                return columns_read(spec.exprs, columns.names) | self.of_output(chain, operator, MAIN)
             case ExpressionSpec():
                 behind = self.of_output(chain, operator, MAIN)
                 computed = [expr for expr in spec.exprs if not expr.meta.is_column()]
                 if spec.op == "with_columns":
                     behind -= _names_given(computed, everything)
-                return columns_read(computed, columns) | (behind & everything)
+                return columns_read(computed, columns.names) | (behind & everything)
             case RunningSpec(aggregates=aggregates):
                 behind = self.of_output(chain, operator, MAIN) & everything
             case WindowSpec(aggregates=aggregates, fn=None, late_tag=late):
@@ -101,17 +101,6 @@ class _Needs:
         # An aggregate may read hidden columns, too, which are not pruned.
         read = everything & {name for each in aggregates.values() for name in each.columns}
         return behind.union(read, given.keys)
-
-
-def columns_read(exprs: Iterable[pl.Expr], columns: pa.Schema) -> frozenset[str]:
-    """The columns that the expressions read: all, where they choose by pattern or type."""
-    read: set[str] = set()
-    for expr in exprs:
-        roots = expr.meta.root_names()
-        if expr.meta.has_multiple_outputs() or not set(roots) <= set(columns.names):
-            return frozenset(columns.names)
-        read.update(roots)
-    return frozenset(read)
 
 
 def _names_given(exprs: Iterable[pl.Expr], columns: frozenset[str]) -> frozenset[str]:

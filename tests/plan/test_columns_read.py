@@ -1,0 +1,107 @@
+"""A source gives the columns that the program looks at, where it can leave others unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rheos as rh
+from rheos.formats import csv
+from rheos.graph.nodes import MAIN
+
+SCHEMA = pa.schema(
+    [
+        ("page", pa.string()),
+        ("ms", pa.int64()),
+        ("at", pa.timestamp("ms", "UTC")),
+        ("agent", pa.string()),
+    ]
+)
+ROWS = [{"page": f"/{i % 3}", "ms": i, "at": 1_000 * i, "agent": "x"} for i in range(9)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    pq.write_table(pa.Table.from_pylist(ROWS, schema=SCHEMA), tmp_path / "log.parquet")
+    return tmp_path / "log.parquet"
+
+
+Program = Callable[[rh.DataStream], rh.DataStream]
+
+
+def given(file: Path, *programs: Program, watermark: rh.Watermark | None = None) -> list[str]:
+    """The columns that leave the source."""
+    env = rh.Environment(runtime="simulated")
+    rows = env.from_source(rh.files.source(str(file), schema=SCHEMA), watermark=watermark)
+    for place, each in enumerate(programs):
+        each(rows).collect(str(place))
+    source = next(each for each in env.plan().operators() if each.id == "source-1")
+    return list(source.outputs[MAIN].type.schema.names)
+
+
+LATE = rh.Watermark.bounded_out_of_orderness("5s", on="at")
+
+
+@pytest.mark.parametrize(
+    ("programs", "watermark", "columns"),
+    [
+        ([lambda rows: rows.select("page")], None, ["page"]),
+        ([lambda rows: rows.filter(pl.col("ms") > 3).select("page")], None, ["page", "ms"]),
+        ([lambda rows: rows.select("page")], LATE, ["page", "at"]),
+        ([lambda rows: rows.select(n=pl.lit(1))], None, ["page"]),
+        (
+            [lambda rows: rows.select("page"), lambda rows: rows.select("agent")],
+            None,
+            ["page", "agent"],
+        ),
+        # What asks for whole rows has them.
+        ([lambda rows: rows.select("page"), lambda rows: rows], None, SCHEMA.names),
+        ([lambda rows: rows.map(lambda row: {"n": row.ms}, returns={"n": int})], None, SCHEMA.names),
+        ([lambda rows: rows.select(pl.all())], None, SCHEMA.names),
+        ([lambda rows: rows.with_columns(pl.col("ms") + 1).select("ms")], None, SCHEMA.names),
+    ],
+)
+def test_what_is_looked_at_is_read(
+    file: Path, programs: list[Program], watermark: rh.Watermark | None, columns: list[str]
+) -> None:
+    assert given(file, *programs, watermark=watermark) == columns
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        (lambda file: rh.files.source(file, schema=SCHEMA), {"ms"}),
+        (lambda file: rh.files.source(file, schema=SCHEMA, on_error="skip"), None),
+        (lambda file: rh.files.source(file, schema=SCHEMA, format=csv()), {"ms"}),
+        # Fields without a header are found by their places.
+        (lambda file: rh.files.source(file, schema=SCHEMA, format=csv(header=False)), None),
+        (
+            lambda file: rh.files.source(file, schema=SCHEMA, replay=rh.Replay(on="at", speed=60)),
+            {"ms", "at"},
+        ),
+        (lambda file: rh.collection(ROWS), None),
+    ],
+)
+def test_a_source_says_whether_it_can_read_less(
+    file: Path, source: Callable[[str], rh.Source], columns: set[str] | None
+) -> None:
+    less = source(str(file)).reading(frozenset({"ms"}))
+    assert (None if less is None else {*less.schema.names}) == columns
+
+
+def test_rows_are_the_same_and_other_columns_are_not_read(file: Path) -> None:
+    pq.write_table(
+        pa.Table.from_pylist(ROWS, schema=SCHEMA).drop_columns(["agent"]), file.with_name("old.parquet")
+    )
+    env = rh.Environment(runtime="simulated", parallelism=2)
+    source = rh.files.source(str(file.parent / "*.parquet"), schema=SCHEMA)
+    rows = env.from_source(source, watermark=LATE)
+    rows.filter(pl.col("ms") > 4).select("page").collect("pages")
+    found = env.execute("pages").collected["pages"].to_pylist()
+    pages = [row["page"] for row in found]
+    assert sorted(pages) == sorted([row["page"] for row in ROWS if row["ms"] > 4] * 2)
