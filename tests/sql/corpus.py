@@ -493,6 +493,91 @@ GROUPS += [
     Query("SELECT t, SUM(DISTINCT d) AS s, COUNT(DISTINCT x) AS n FROM numbers GROUP BY t"),
 ]
 
+# As often as both sides have a row, or the first has it more often.
+GROUPS += [
+    Query("SELECT auction FROM bids INTERSECT ALL SELECT bidder FROM bids"),
+    Query("SELECT channel, bidder FROM bids EXCEPT ALL SELECT channel, auction FROM bids"),
+    Query(
+        "SELECT bidder, COUNT(*) AS n FROM (SELECT bidder FROM bids EXCEPT ALL SELECT auction FROM "
+        "bids "
+        "WHERE price > 300) AS t GROUP BY bidder"
+    ),
+    Query(
+        "SELECT n FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) AS t INTERSECT ALL "
+        "SELECT auction + 14 FROM bids"
+    ),
+    Query(
+        "SELECT price % 20 AS v FROM bids EXCEPT ALL SELECT n FROM (SELECT bidder, COUNT(*) AS n "
+        "FROM bids GROUP BY bidder) AS t"
+    ),
+    Query("SELECT auction AS v, price FROM bids UNION ALL SELECT n, a FROM numbers"),
+    Query(
+        "SELECT ts, price FROM bids UNION ALL SELECT moment, id FROM words UNION ALL SELECT sold, 1 "
+        "FROM sales"
+    ),
+]
+
+# Of decimals.
+GROUPS += [
+    Query(
+        "SELECT t, AVG(d) AS m, AVG(d + 1) + 1 AS x FROM numbers GROUP BY t",
+        "SELECT t, round(AVG(d), 6) AS m, round(AVG(d + 1), 6) + 1 AS x FROM numbers GROUP BY t",
+    ),
+    Query(
+        "SELECT AVG(d) AS m, AVG(DISTINCT d) AS o, AVG(d) FILTER (WHERE n > 3) AS f, AVG(x) AS x "
+        "FROM numbers",
+        "SELECT round(AVG(d), 6) AS m, round(AVG(DISTINCT d), 6) AS o, "
+        "round(AVG(d) FILTER (WHERE n > 3), 6) AS f, AVG(x) AS x FROM numbers",
+    ),
+    Query(
+        "SELECT k, AVG(s) AS m FROM (SELECT n % 5 AS j, n % 2 AS k, SUM(CAST(d AS DECIMAL(8, 2))) "
+        "AS s FROM numbers "
+        "GROUP BY n % 5, n % 2) AS t GROUP BY k HAVING AVG(s) > -1000",
+        "SELECT k, round(AVG(s), 6) AS m FROM (SELECT n % 5 AS j, n % 2 AS k, SUM(d) AS s FROM numbers "
+        "GROUP BY n % 5, n % 2) AS t GROUP BY k HAVING AVG(s) > -1000",
+    ),
+]
+
+GROUPINGS = [
+    Query(
+        "SELECT auction, channel, COUNT(*) AS n, SUM(price) AS s, GROUPING(auction) AS g, "
+        "GROUPING(channel) AS h FROM bids GROUP BY ROLLUP(auction, channel)"
+    ),
+    Query(
+        "SELECT auction % 2 AS odd, channel, MAX(auction) AS m, GROUPING_ID(auction % 2, channel) "
+        "AS g FROM bids "
+        "GROUP BY CUBE(auction % 2, channel) HAVING GROUPING(channel) = 0 OR COUNT(*) > 30",
+    ),
+    Query(
+        "SELECT auction, bidder, COUNT(DISTINCT channel) AS n FROM bids GROUP BY GROUPING SETS "
+        "((auction, bidder), (bidder), ())"
+    ),
+    Query(
+        "SELECT channel, bidder, auction, COUNT(*) AS n FROM bids GROUP BY channel, "
+        "ROLLUP(bidder, auction)",
+    ),
+    Query(
+        "SELECT bidder, auction, MAX(n) AS m, COUNT(*) AS c FROM (SELECT auction, bidder, COUNT(*) "
+        "AS n "
+        "FROM bids GROUP BY auction, bidder) AS t GROUP BY CUBE(bidder, auction)"
+    ),
+    Query(
+        "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction WITH ROLLUP",
+        "SELECT auction, COUNT(*) AS n FROM bids GROUP BY ROLLUP(auction)",
+    ),
+    Query("SELECT channel, COUNT(*) AS n FROM bids GROUP BY GROUPING SETS ((channel), (channel), ())"),
+    *_windowed(
+        f"SELECT window_start, auction, channel, SUM(price) AS s, GROUPING(auction) AS g FROM {TUMBLE} "
+        "GROUP BY window_start, window_end, GROUPING SETS ((auction), (channel), ())",
+        f"SELECT window_end, auction, COUNT(*) AS n FROM {HOP} WHERE price > 300 "
+        "GROUP BY window_start, window_end, ROLLUP(auction)",
+        f"SELECT window_end, m, COUNT(*) AS c FROM (SELECT window_start, window_end, auction, "
+        f"MAX(price) % 3 AS m "
+        f"FROM {TUMBLE} GROUP BY window_start, window_end, auction) AS t GROUP BY window_start, "
+        f"window_end, CUBE(m)",
+    ),
+]
+
 RANKS = [
     Query(
         "SELECT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER "
@@ -676,6 +761,11 @@ _BIDDERS = (
 
 OVERS = [
     Query(
+        "SELECT n, AVG(d) OVER (ORDER BY n) AS a FROM (SELECT n, SUM(CAST(d AS DECIMAL(7, 2))) AS d "
+        "FROM numbers GROUP BY n) AS t",
+        "SELECT n, round(AVG(d) OVER (ORDER BY n), 6) AS a FROM numbers",
+    ),
+    Query(
         f"SELECT auction, ts, SUM(price) {_FOUR} AS s, COUNT(*) {_FOUR} AS n, "
         f"COUNT(channel) {_FOUR} AS c, AVG(bidder) {_FOUR} AS a FROM bids"
     ),
@@ -777,6 +867,7 @@ TOPICS = {
     "words": WORDS,
     "windows": WINDOWS,
     "groups": GROUPS,
+    "groupings": GROUPINGS,
     "ranks": RANKS,
 }
 

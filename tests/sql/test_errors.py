@@ -291,9 +291,22 @@ WRONG = {
         "all rows would be kept for ever, beside the value",
         "max(n) FROM numbers",
     ),
-    "SELECT price FROM bids EXCEPT ALL SELECT n FROM numbers": (
-        "EXCEPT ALL is not computed yet",
-        "n FROM numbers",
+    "SELECT auction, GROUPING(price) AS g FROM bids GROUP BY ROLLUP(auction)": (
+        "'price' is no key of GROUP BY",
+        "price",
+    ),
+    "SELECT auction, GROUPING(auction) AS g FROM bids GROUP BY auction": (
+        "says which keys a set leaves out",
+        "GROUPING(auction)",
+    ),
+    "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) "
+    "GROUP BY GROUPING SETS ((window_start, window_end), ())": (
+        "a window stands in every set of keys",
+        "window_start",
+    ),
+    "SELECT auction, AVG(CAST(price AS DECIMAL(30, 2))) AS a FROM bids GROUP BY auction": (
+        "at most 18 digits",
+        "price AS DECIMAL(30, 2)",
     ),
     "SELECT price, auction FROM bids INTERSECT SELECT n FROM numbers": (
         "INTERSECT takes queries of as many columns, and these have 2 and 1",

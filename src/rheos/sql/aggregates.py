@@ -19,6 +19,7 @@ from rheos.aggregates import Agg
 from rheos.sql import types
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
+from rheos.sql.grouping_sets import is_grouping
 from rheos.sql.text import kind
 
 
@@ -260,7 +261,9 @@ def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether it stands for many rows."""
+    """Whether it stands for many rows. GROUPING() says of which ones."""
+    if is_grouping(node):
+        return False
     return isinstance(node, exp.AggFunc) or (
         isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
     )

@@ -18,6 +18,14 @@ from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping_sets import (
+    GroupBy,
+    InSets,
+    asked,
+    group_by,
+    groupings,
+    in_sets,
+)
 from rheos.sql.plan import (
     Aggregate,
     ColumnRole,
@@ -30,7 +38,14 @@ from rheos.sql.plan import (
 )
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import SqlText, kind
-from rheos.sql.windows import WINDOW_COLUMNS, last_time, settled, windowed_below, without_windows
+from rheos.sql.windows import (
+    OF_WINDOWS,
+    WINDOW_COLUMNS,
+    last_time,
+    settled,
+    windowed_below,
+    without_windows,
+)
 from rheos.state.key_groups import is_key_type
 
 _ALL = "all rows"
@@ -144,8 +159,9 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
     names: dict[str, Named] = {}
     in_window: dict[ColumnRole, exp.Expr] = {}
     keys: list[str] = []
-    written = list(_keys(sql, node, scope))
-    for key in written:
+    said = _group_by(sql, node, scope)
+    written, sets = said.keys, _in_sets(work, said)
+    for place, key in enumerate(written):
         text = spelled(scope, key)
         named = scope.find(key) if isinstance(key, exp.Column) else None
         if named is not None and named.column.role in _IN_WINDOW:
@@ -153,7 +169,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
             continue
         if named is not None and named.column.role == ColumnRole.WINDOW_TIME:
             continue
-        value = compiler.compile(key)
+        value = compiler.compile(key) if sets is None else sets.keys[place]
         if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
             raise sql.wrong_type(f"rows are not grouped by {types.name(value.type)}", key, "CAST it")
         name = work.computed(named.name if named is not None else text, value)
@@ -161,6 +177,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
         found[text] = Typed(pl.col(name), value.type, key)
         if named is not None:
             names[text] = Named(named.name, SqlColumn(name, value.type, ColumnRole.PLAIN))
+    found |= _groupings(work, node, sets, [spelled(scope, key) for key in written], keys)
     window, source, keys = _window(work, in_window, keys, written)
     calls = _calls(sql, node, scope)
     made = {text: aggregated(compiler, call) for text, call in calls.items()}
@@ -178,14 +195,11 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
     return Grouped(sql, scope, behind, found, names)
 
 
-def _keys(sql: SqlText, node: exp.Select, scope: NameScope) -> Iterator[exp.Expr]:
+def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
     """What GROUP BY names: expressions, columns of SELECT by their alias or their place."""
-    group = node.args.get("group")
-    if group is None:
-        return
-    sql.only(group, ("expressions",), " in GROUP BY")
-    for key in group.expressions:
-        of: exp.Expr = key
+
+    def resolve(key: exp.Expr) -> exp.Expr:
+        of = key
         if isinstance(key, exp.Literal) and not key.is_string:
             place = int(key.this) - 1
             if not 0 <= place < len(node.expressions):
@@ -198,7 +212,60 @@ def _keys(sql: SqlText, node: exp.Select, scope: NameScope) -> Iterator[exp.Expr
             of = next((item.unalias() for item in aliases), key)
         if next(calls_in(of), None) is not None:
             raise sql.error("rows are not grouped by an aggregate", key, "group by columns")
-        yield of
+        return of
+
+    group = node.args.get("group")
+    if group is None:
+        return GroupBy((), None)
+    return group_by(sql, group, resolve, lambda key: spelled(scope, key))
+
+
+def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
+    """The rows in every set of keys; None where there is one alone. The bounds of windows are in all
+    sets."""
+    if said.sets is None:
+        return None
+    scope = work.scope
+    of_windows = set()
+    for place, key in enumerate(said.keys):
+        named = scope.find(key) if isinstance(key, exp.Column) else None
+        if named is not None and named.column.role in OF_WINDOWS:
+            of_windows.add(place)
+            if not all(place in some for some in said.sets):
+                raise work.sql.error(
+                    "a window stands in every set of keys",
+                    key,
+                    "write GROUP BY window_start, window_end, ROLLUP(...)",
+                )
+    null = Typed(pl.lit(None), types.BOOLEAN, exp.Null())
+    values = [
+        null if place in of_windows else work.compiler.compile(key)
+        for place, key in enumerate(said.keys)
+    ]
+    made = in_sets(work.relation.plan, values, said.sets)
+    work.relation = SqlRelation(made.plan, work.relation.tables)
+    return made
+
+
+def _groupings(
+    work: _Grouping, node: exp.Select, sets: InSets | None, texts: Sequence[str], keys: list[str]
+) -> dict[str, Typed]:
+    """GROUPING and GROUPING_ID, by their texts. The set becomes a key."""
+    sql, scope, found = work.sql, work.scope, {}
+    if sets is not None:
+        keys.append(work.computed("grouping set", sets.set))
+    parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
+    for call in groupings(parts):
+        if sets is None:
+            raise sql.error(
+                f"{kind(call)} says which keys a set leaves out, and there is one alone",
+                call,
+                "write GROUP BY ROLLUP(a, b), CUBE(a, b) or GROUPING SETS ((a, b), (a))",
+            )
+        places = asked(sql, call, texts, lambda each: spelled(scope, each))
+        bits = sets.left_out(places, pl.col(keys[-1])).cast(types.BIGINT)
+        found[spelled(scope, call)] = Typed(bits, types.BIGINT, call)
+    return found
 
 
 def _calls(sql: SqlText, node: exp.Select, scope: NameScope) -> dict[str, exp.Expr]:

@@ -42,7 +42,7 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
     kinds = dict(inner.to_schema()) if fields and isinstance(inner, pl.Struct) else {names: inner}
     if said and len(said) != len(kinds):
         raise sql.error(f"there are {len(kinds)} columns, and {len(said)} names for them", alias)
-    plan, element = _exploded(plan, values, outer=outer)
+    plan, element = exploded(plan, values, outer=outer)
     whole = pl.col(element)
     exprs = [pl.col(column.name) for column in plan.columns if column.name != element]
     columns = [column for column in plan.columns if column.name != element]
@@ -99,8 +99,8 @@ def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[
     return plan, SqlColumn(name, value.type)
 
 
-def _exploded(plan: Plan, values: SqlColumn, *, outer: bool) -> tuple[Plan, str]:
-    """The rows with an element in a column of its own."""
+def exploded(plan: Plan, values: SqlColumn, *, outer: bool) -> tuple[Plan, str]:
+    """The rows of each element of a list, in a column of its own, and what that is called."""
     element = _ELEMENT
     while any(column.name == element for column in plan.columns):
         element += "_"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 import polars as pl
@@ -86,7 +87,7 @@ class Lowering:
                 of = not_null(self.stream(plan.input), plan.changes.key)
                 return of.restored(of.stream.retractions(), plan.changes)
             case Union():
-                first, *others = (self.stream(each) for each in plan.inputs)
+                first, *others = _timed_alike([self.stream(each) for each in plan.inputs])
                 return first.union(*others)
             case Windowed():
                 return self._windowed(plan)
@@ -251,6 +252,22 @@ class Lowering:
         uid = f"sql {what[0]} {hashlib.sha256(known.encode()).hexdigest()[:12]}"
         self._uids[uid] = count = self._uids.get(uid, 0) + 1
         return stream.uid(uid if count == 1 else f"{uid} {count}")
+
+
+def _timed_alike(streams: list[DataStream]) -> list[DataStream]:
+    """Without event time, where some of them have none."""
+    if all(stream._type.event_time for stream in streams):
+        return streams
+    return [_untimed(stream) if stream._type.event_time else stream for stream in streams]
+
+
+def _untimed(stream: DataStream) -> DataStream:
+    changes = stream._type.changes
+    names = [name for name in stream.schema.names if changes is None or name != OP]
+    rows = selected(stream, [pl.col(name) for name in names], changes)
+    type = replace(rows._type, event_time=False, time_column=None)
+    rows._program.replace(replace(rows._node, outputs={MAIN: type}))
+    return rows
 
 
 def _called(expr: pl.Expr, name: str) -> pl.Expr:

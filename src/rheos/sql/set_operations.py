@@ -14,6 +14,7 @@ from rheos.graph.changes import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct
+from rheos.sql.laterals import exploded
 from rheos.sql.plan import ColumnRole, Plan, Project, SqlColumn, Union, projected, retracting
 from rheos.sql.windows import settled
 
@@ -59,39 +60,68 @@ def _union(planner: Planner, node: exp.Union) -> Plan:
 
 def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> Plan:
     """INTERSECT and EXCEPT: rows are grouped by all their columns, and how many each side has of
-    them says whether they are there."""
-    if not node.args.get("distinct"):
-        raise planner.sql.error(
-            f"{node.key.upper()} ALL is not computed yet", node.expression, "leave ALL out"
-        )
+    them says whether they are there, and with ALL how often."""
     sides = _sides(planner, node)
-    if len({side.changes is None for side in sides}) > 1:
-        # One of them changes: of the other, rows that are the same make one row of a table.
-        sides = [
-            _by_all(planner, side, side.columns) if side.changes is None else side for side in sides
-        ]
-    here, there = (_unused(name, sides[0].columns) for name in ("here", "there"))
+    columns = sides[0].columns
+    here, there, count = (_unused(name, columns) for name in ("here", "there", "count"))
+    changing = any(side.changes is not None for side in sides)
     marked = []
-    for side, marks in zip(sides, ((1, 0), (0, 1)), strict=True):
+    for side, mine in zip(sides, (here, there), strict=True):
+        mark = pl.lit(1, dtype=types.BIGINT)
+        made = side
+        if changing and side.changes is None:
+            # The other one changes: rows that are the same make one row of a table, with their number.
+            number = exp.alias_(exp.Count(this=exp.Star()), count, quoted=True)
+            made, mark = _by_all(planner, side, side.columns, number), pl.col(count)
         exprs = [pl.col(column.name) for column in side.columns]
-        exprs += [pl.lit(mark, dtype=types.BIGINT) for mark in marks]
-        columns = (*side.columns, *(SqlColumn(name, types.BIGINT) for name in (here, there)))
-        marked.append(projected(side, tuple(exprs), columns))
+        exprs += [mark if name == mine else pl.lit(0, dtype=types.BIGINT) for name in (here, there)]
+        numbers = (SqlColumn(name, types.BIGINT) for name in (here, there))
+        marked.append(projected(made, tuple(exprs), (*side.columns, *numbers)))
     counts = [exp.Sum(this=exp.column(name, quoted=True)) for name in (here, there)]
-    wanted = exp.GT if isinstance(node, exp.Intersect) else exp.EQ
-    is_here = exp.GT(this=counts[0], expression=exp.Literal.number(0))
-    is_there = wanted(this=counts[1], expression=exp.Literal.number(0))
     united = _united(planner, marked, node)
-    return _by_all(planner, united, sides[0].columns, exp.and_(is_here, is_there))
+    if not node.args.get("distinct"):
+        return _as_often(planner, united, columns, _left(node, *counts), count)
+    wanted = exp.GT if isinstance(node, exp.Intersect) else exp.EQ
+    is_there = wanted(this=counts[1], expression=exp.Literal.number(0))
+    return _by_all(planner, united, columns, having=exp.and_(_positive(counts[0]), is_there))
+
+
+def _left(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> exp.Expr:
+    """How often a row is there, of which each side has so many."""
+    if isinstance(node, exp.Intersect):
+        return exp.Least(this=here, expressions=[there], ignore_nulls=False)
+    return exp.Sub(this=here, expression=there)
+
+
+def _as_often(
+    planner: Planner, plan: Plan, columns: Sequence[SqlColumn], often: exp.Expr, count: str
+) -> Plan:
+    """The rows grouped by these columns, each so often."""
+    number = exp.alias_(often, count, quoted=True)
+    groups = _by_all(planner, plan, columns, number, having=_positive(often))
+    lists = SqlColumn(f"{count} of rows", pl.List(types.BOOLEAN))
+    exprs = [pl.col(column.name) for column in groups.columns]
+    repeated = pl.lit(True).repeat_by(pl.col(count)).alias(lists.name)
+    wide = projected(groups, (*exprs, repeated), (*groups.columns, lists))
+    each, _ = exploded(wide, lists, outer=False)
+    return projected(each, tuple(exprs[: len(columns)]), groups.columns[: len(columns)])
+
+
+def _positive(number: exp.Expr) -> exp.Expr:
+    return exp.GT(this=number, expression=exp.Literal.number(0))
 
 
 def _by_all(
-    planner: Planner, plan: Plan, columns: Sequence[SqlColumn], having: exp.Expr | None = None
+    planner: Planner,
+    plan: Plan,
+    columns: Sequence[SqlColumn],
+    *more: exp.Expr,
+    having: exp.Expr | None = None,
 ) -> Plan:
-    """The rows grouped by these columns: a table with each of them once."""
+    """The rows grouped by these columns: a table with each of them once, and with `more` of each."""
     names = [exp.column(column.name, quoted=True) for column in columns]
     table = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
-    groups = exp.select(*names).from_(table).group_by(*names)
+    groups = exp.select(*names, *more).from_(table).group_by(*names)
     if having is not None:
         groups = groups.having(having)
     return replace(planner, ctes={**planner.ctes, _ROWS: plan}).query(groups)
