@@ -579,6 +579,17 @@ GROUPINGS = [
 ]
 
 RANKS = [
+    Query("SELECT auction, price FROM bids ORDER BY price DESC LIMIT 7"),
+    Query("SELECT b.price AS p, channel FROM bids AS b WHERE auction = 2 ORDER BY p LIMIT 4 OFFSET 2"),
+    Query(
+        "WITH t AS (SELECT bidder, SUM(price) AS s FROM bids GROUP BY bidder) "
+        "SELECT * FROM t ORDER BY 2 DESC, 1 LIMIT 3"
+    ),
+    Query("SELECT MAX(price) AS m FROM (SELECT price FROM bids ORDER BY price LIMIT 20 OFFSET 5) AS t"),
+    Query(
+        "SELECT price FROM bids WHERE price < 60 UNION ALL SELECT amount FROM sales WHERE amount > 90 "
+        "ORDER BY price DESC LIMIT 6"
+    ),
     Query(
         "SELECT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER "
         "BY price "
@@ -759,7 +770,49 @@ _BIDDERS = (
     "(SELECT bidder, COUNT(*) AS n, SUM(price) AS s FROM bids WHERE bidder IS NOT NULL GROUP BY bidder)"
 )
 
+_AROUND = "OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING)"
+
 OVERS = [
+    Query(
+        f"SELECT ts, STDDEV(price) {_FOUR} AS s, VAR_POP(price) {_FOUR} AS v, "
+        "VARIANCE(price) OVER (PARTITION BY bidder ORDER BY ts) AS w, "
+        f"STDDEV_POP(price) {_NEAR} AS p FROM bids"
+    ),
+    Query(
+        f"SELECT ts, COUNT(DISTINCT bidder) {_FOUR} AS n, COUNT(DISTINCT channel) {_NEAR} AS c, "
+        "COUNT(DISTINCT price % 7) OVER (PARTITION BY auction ORDER BY ts) AS d FROM bids",
+        spark=False,
+    ),
+    Query("SELECT ts, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS n FROM bids"),
+    Query(
+        "SELECT auction, n, price * 2 AS twice FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction "
+        "ORDER BY ts) AS n FROM bids) AS t WHERE n % 3 = 1 AND price > 50"
+    ),
+    Query(
+        "SELECT auction, MAX(n) AS m FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction "
+        "ORDER BY ts) AS n FROM bids) AS t GROUP BY auction"
+    ),
+    Query(
+        "SELECT ts, RANK() OVER (PARTITION BY auction ORDER BY ts) AS r, "
+        "DENSE_RANK() OVER (ORDER BY ts) AS d FROM bids"
+    ),
+    Query(
+        "SELECT bidder, RANK() OVER (ORDER BY n DESC) AS r, DENSE_RANK() OVER (ORDER BY n) AS d "
+        "FROM (SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder) AS t"
+    ),
+    Query(
+        "SELECT ts, price, LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS next, "
+        "LEAD(channel, 3) OVER (PARTITION BY auction ORDER BY ts) AS later FROM bids"
+    ),
+    Query(
+        f"SELECT ts, SUM(price) {_AROUND} AS s, COUNT(*) {_AROUND} AS n, MAX(channel) {_AROUND} AS m, "
+        f"FIRST_VALUE(price) {_AROUND} AS f, LAST_VALUE(price) {_AROUND} AS l FROM bids"
+    ),
+    Query(
+        "SELECT n, LEAD(s) OVER (ORDER BY n DESC) AS l, SUM(s) OVER (ORDER BY n ROWS BETWEEN 1 "
+        "PRECEDING AND 1 FOLLOWING) AS a FROM (SELECT price % 9 AS n, SUM(price) AS s FROM bids "
+        "GROUP BY price % 9) AS t"
+    ),
     Query(
         "SELECT n, AVG(d) OVER (ORDER BY n) AS a FROM (SELECT n, SUM(CAST(d AS DECIMAL(7, 2))) AS d "
         "FROM numbers GROUP BY n) AS t",

@@ -11,9 +11,11 @@ from sqlglot import exp
 
 from rheos import aggregates as agg
 from rheos.aggregates.count import Count
+from rheos.aggregates.distinct import CountDistinct
 from rheos.aggregates.extremes import Max, Min
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.sum import Sum
+from rheos.aggregates.variance import StdDev, Variance
 from rheos.graph.changes import Changes
 from rheos.operators.over.by_time import OverColumns
 from rheos.operators.over.frames import Fold, FrameSpec
@@ -26,8 +28,27 @@ from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, wit
 from rheos.sql.ranking import RowOrder, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
-_FOLDS = {Count: Fold.COUNT, Sum: Fold.SUM, Mean: Fold.MEAN, Min: Fold.MIN, Max: Fold.MAX}
-_VALUES = {exp.FirstValue: Fold.FIRST, exp.LastValue: Fold.LAST, exp.Lag: Fold.BEFORE}
+_FOLDS = {
+    Count: Fold.COUNT,
+    CountDistinct: Fold.COUNT_DISTINCT,
+    Sum: Fold.SUM,
+    Mean: Fold.MEAN,
+    Min: Fold.MIN,
+    Max: Fold.MAX,
+}
+_DEVIATIONS = {
+    (Variance, 1): Fold.VARIANCE,
+    (Variance, 0): Fold.VARIANCE_POP,
+    (StdDev, 1): Fold.STDDEV,
+    (StdDev, 0): Fold.STDDEV_POP,
+}
+_VALUES = {
+    exp.FirstValue: Fold.FIRST,
+    exp.LastValue: Fold.LAST,
+    exp.Lag: Fold.BEFORE,
+    exp.Lead: Fold.AFTER,
+}
+_RANKS = {exp.Rank: Fold.RANK, exp.DenseRank: Fold.DENSE_RANK}
 _EXAMPLE = (
     "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
 )
@@ -89,8 +110,11 @@ def _over(
     exprs = [pl.col(column.name) for column in source.columns]
     columns = [*source.columns, SqlColumn(by, types.of_expression(by_expr, plan.columns))]
     exprs.append(by_expr.alias(by))
-    arguments = [f"argument {place}.{n}" for n in range(len(calls))]
+    ranks = (*_RANKS.values(),)
+    arguments = [by if call.fold in ranks else f"argument {place}.{n}" for n, call in enumerate(calls)]
     for name, call in zip(arguments, calls, strict=True):
+        if call.fold in ranks:
+            continue
         exprs.append(call.argument.expr.alias(name))
         columns.append(SqlColumn(name, call.argument.type))
     source = projected(source, tuple(exprs), tuple(columns))
@@ -134,18 +158,29 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[RowOrder]) -> F
         return FrameSpec(by_rows=False, preceding=None, descending=desc)
     sql.only(spec, ("kind", "start", "start_side", "end", "end_side"), " of a frame")
     end, start = spec.args.get("end"), spec.args.get("start")
-    if end not in (None, "CURRENT ROW") or spec.args.get("start_side") == "FOLLOWING":
-        at = end if isinstance(end, exp.Expr) else spec
-        raise sql.error("a frame ends with its own row: those behind have not come", at, _EXAMPLE)
     by_rows = spec.args.get("kind") == "ROWS"
+    following = 0
+    if end not in (None, "CURRENT ROW") or spec.args.get("start_side") == "FOLLOWING":
+        if (
+            not by_rows
+            or start == "UNBOUNDED"
+            or spec.args.get("start_side") == "FOLLOWING"
+            or spec.args.get("end_side") != "FOLLOWING"
+            or not isinstance(end, exp.Literal)
+        ):
+            at = end if isinstance(end, exp.Expr) else spec
+            raise sql.error(
+                "a frame ends with its own row, or, of so many ROWS before it, so many rows behind it",
+                at,
+                "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING",
+            )
+        following = _whole(sql, end)
     if start == "UNBOUNDED":
         return FrameSpec(by_rows, None, desc)
     if start == "CURRENT ROW":
-        return FrameSpec(by_rows, 0, desc)
+        return FrameSpec(by_rows, 0, desc, following)
     if by_rows:
-        if not isinstance(start, exp.Literal) or not str(start.this).isdigit():
-            raise sql.error("ROWS takes a whole number of rows", start, _EXAMPLE)
-        return FrameSpec(by_rows, int(start.this), desc)
+        return FrameSpec(by_rows, _whole(sql, start), desc, following)
     length = interval_of(sql, start) if isinstance(start, exp.Interval) else None
     if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
         raise sql.error(
@@ -154,6 +189,12 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[RowOrder]) -> F
             "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
         )
     return FrameSpec(by_rows, length // timedelta(microseconds=1), desc)
+
+
+def _whole(sql: SqlText, rows: exp.Expr | None) -> int:
+    if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
+        raise sql.error("ROWS takes a whole number of rows", rows, _EXAMPLE)
+    return int(rows.this)
 
 
 def _is_time(of: pl.DataType) -> bool:
@@ -184,8 +225,8 @@ class _OverCall:
         return by, self.window.args["order"].sql(dialect="spark"), self.frame
 
     def result_type(self, source: Plan, column: str) -> pl.DataType:
-        if self.fold in (Fold.FIRST, Fold.LAST, Fold.BEFORE):
-            return self.argument.type
+        if self.fold in (*_VALUES.values(), *_RANKS.values()):
+            return self.aggregate.type
         return result_column(source, "result", self.aggregate.of(column)).type
 
 
@@ -198,7 +239,11 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
     frame = _frame(sql, window.args.get("spec"), orders)
     fold, made = _aggregate(sql, compiler, call)
     if fold is Fold.BEFORE:
-        frame = FrameSpec(by_rows=True, preceding=_rows(sql, call.this), descending=frame.descending)
+        frame = FrameSpec(True, _rows(sql, call.this), frame.descending)
+    elif fold is Fold.AFTER:
+        frame = FrameSpec(True, 0, frame.descending, following=_rows(sql, call.this))
+    elif fold in _RANKS.values():
+        frame = FrameSpec(True, None, frame.descending)
     value = made.argument or Typed(pl.lit(True), types.BOOLEAN, call)
     return _OverCall(call, window, orders, frame, value, fold, made)
 
@@ -206,26 +251,32 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
 def _aggregate(sql: SqlText, compiler: Compiler, call: exp.Window) -> tuple[Fold, Aggregated]:
     of = call.this
     if (fold := _VALUES.get(type(of))) is not None:
-        sql.only(of, ("this", "offset") if fold is Fold.BEFORE else ("this",))
+        sql.only(of, ("this", "offset") if fold in (Fold.BEFORE, Fold.AFTER) else ("this",))
         value = compiler.compile(of.this)
         return fold, Aggregated(value, agg.first, value.type)
+    if (fold := _RANKS.get(type(of))) is not None:
+        sql.only(of, ())
+        return fold, Aggregated(None, agg.first, types.BIGINT)
     made = aggregated(compiler, of)
     reads = made.of("column")
+    if isinstance(reads, Variance | StdDev):
+        return _DEVIATIONS[type(reads), reads.ddof], made
     chosen = _FOLDS.get(type(reads)) if isinstance(reads, agg.Agg) else None
     if chosen is None or made.fold is not None:
         raise sql.error(
             f"{kind(of.this if isinstance(of, exp.Filter) else of)} is not computed OVER rows yet",
             call,
-            "there are COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG, and ROW_NUMBER",
+            "there are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, LAST_VALUE, LAG, "
+            "LEAD, RANK, DENSE_RANK and ROW_NUMBER",
         )
     return chosen, made
 
 
-def _rows(sql: SqlText, of: exp.Lag) -> int:
-    """How many rows before LAG looks."""
+def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:
+    """How many rows before or behind LAG and LEAD look."""
     rows = of.args.get("offset")
     if rows is None:
         return 1
     if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
-        raise sql.error("LAG takes a whole number of rows", rows, "write LAG(price, 1)")
+        raise sql.error(f"{kind(of)} takes a whole number of rows", rows, f"write {kind(of)}(price, 1)")
     return int(rows.this)

@@ -193,6 +193,8 @@ class Ranked:
     window: Window | None
     newest: bool
     """Whether they are in the order of event time, the last first."""
+    oldest: bool
+    """Whether they are rows that stay, in the order of event time."""
     at: exp.Expr
     """Where it is written."""
     columns: Columns

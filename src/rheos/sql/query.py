@@ -17,6 +17,7 @@ from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_ca
 from rheos.sql.catalog import Catalog
 from rheos.sql.decimal_means import with_decimal_means
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import parts_of
@@ -37,7 +38,7 @@ from rheos.sql.plan import (
     projected,
     renamed,
 )
-from rheos.sql.ranking import bound, is_rank, limited, rank_of, ranked, ranks_in
+from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
@@ -64,6 +65,8 @@ class Planner:
     def query(self, node: exp.Expr) -> Plan:
         """Raises ProgramError, SchemaError at the place in the text."""
         planner = self._with(node)
+        if is_first_rows(node):
+            return first_rows(planner, node)
         match node:
             case exp.Select():
                 return planner._select(node)
@@ -177,6 +180,8 @@ class Planner:
                 plan, rank = limited(plan, n), None
             else:
                 rest.append(each)
+        if rank is not None and (all_rows := numbered(plan)) is not plan:
+            plan, rank = all_rows, None
         if rank is None and plan is not relation.plan:
             tables = with_columns(tables, {column.name: column for column in plan.columns})
         compiler = Compiler(self.sql, NameScope(self.sql, tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from rheos.graph.changes import Changes
 from rheos.graph.windows import Window
+from rheos.operators.over.by_time import OverColumns
+from rheos.operators.over.frames import Fold, FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import AT_ITS_END
@@ -17,6 +19,7 @@ from rheos.sql.plan import (
     CallPlan,
     ColumnRole,
     Filter,
+    OverPlan,
     Plan,
     Project,
     Ranked,
@@ -82,7 +85,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
     rank = SqlColumn(item.alias or node.sql(dialect="spark"), types.BIGINT, ColumnRole.RANK)
     first = orders[0]
     of = _plain(first.value, plan)
-    newest = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME
+    by_time = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME
     given = (*(each for each in plan.columns), rank)
     plan = Ranked(
         input=input,
@@ -91,7 +94,8 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
         smallest=not first.desc,
         rank=rank.name,
         window=window,
-        newest=newest and first.desc,
+        newest=by_time and first.desc,
+        oldest=by_time and not first.desc and window is None and source.changes is None,
         at=node,
         columns=given,
         changes=None if window is not None else Changes((*keys, rank.name), retracts=True),
@@ -264,16 +268,40 @@ def _whole(node: exp.Expr) -> int | None:
 
 def limited(plan: Plan, n: int) -> Plan:
     """The rows with the first numbers."""
+    return _with_ranked(plan, lambda ranked: _top_n(ranked, n))
+
+
+def numbered(plan: Plan) -> Plan:
+    """All rows with their numbers, where these are known: of rows that stay, by event time. What is in
+    another order is left as it is."""
+    below = plan
+    while isinstance(below, Filter | Project | CallPlan):
+        below = below.input
+    if not isinstance(below, Ranked) or not below.oldest:
+        return plan
+    return _with_ranked(plan, _counted)
+
+
+def _with_ranked(plan: Plan, made: Callable[[Ranked], Plan]) -> Plan:
     match plan:
         case Ranked():
-            return _top_n(plan, n)
+            return made(plan)
         case Filter() | Project() | CallPlan():
-            inner = limited(plan.input, n)
+            inner = _with_ranked(plan.input, made)
             columns = tuple(_bounded(column) for column in plan.columns)
             if not isinstance(plan, Project):
                 return replace(plan, input=inner, columns=columns, changes=inner.changes)
             return projected(inner, plan.exprs, columns)
     raise AssertionError("numbers are those of ROW_NUMBER, with columns computed and rows left out")
+
+
+def _counted(plan: Ranked) -> Plan:
+    """The number of a row is how many there are up to it."""
+    over = OverColumns(plan.by, (plan.by,), (Fold.COUNT,), (plan.rank,))
+    columns = tuple(_bounded(column) for column in plan.columns)
+    frame = FrameSpec(by_rows=True, preceding=None)
+    made = OverPlan(plan.input, plan.keys, over, frame, (*plan.input.columns, columns[-1]), None)
+    return projected(made, tuple(pl.col(column.name) for column in columns), columns)
 
 
 def _top_n(plan: Ranked, n: int) -> Plan:

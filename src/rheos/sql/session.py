@@ -25,7 +25,7 @@ from rheos.sql.lowering import Lowering
 from rheos.sql.plan import Plan
 from rheos.sql.pushing import pushed
 from rheos.sql.query import Planner
-from rheos.sql.ranking import check_result
+from rheos.sql.ranking import check_result, numbered
 from rheos.sql.statements import Insert, ScriptStatements
 from rheos.sql.text import SqlText
 
@@ -102,7 +102,7 @@ class SqlSession:
         """Raises ProgramError, SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
-        return Planner(sql, self.catalog, ttl=said).query(query)
+        return numbered(Planner(sql, self.catalog, ttl=said).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Carries out the statements of a text, which may be that of a file: then errors begin with

@@ -1,7 +1,8 @@
 """OVER of rows that stay: a function that is called in the order of event time (`rows_by_time`).
 
-Frames by rows give a row at once; those by distance when all rows of its time have come, by a timer,
-and forget what no later frame has.
+Frames by rows give a row at once, or where they reach forward when so many more have come, or at the
+end of the input; those by distance when all rows of its time have come, by a timer, and forget what no
+later frame has.
 
 ```python
 check_example(
@@ -45,7 +46,8 @@ from typing import Any
 
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
-from rheos.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over
+from rheos.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over, over_ahead
+from rheos.protocol.elements import MAX_TIMESTAMP_MS
 
 _MICROS = 1000
 
@@ -94,7 +96,12 @@ class OverByTime(KeyedProcessFunction):
         known = self.remembered.value or Remembered()
         assert isinstance(known, Remembered)
         assert ctx.timestamp is not None, "checked where the query is planned"
-        if self._frame.by_rows:
+        if self._frame.following:
+            if not known.waiting:
+                ctx.timers.register(MAX_TIMESTAMP_MS)
+            known.waiting.append(tuple(record))
+            yield from self._ahead(known, ended=False)
+        elif self._frame.by_rows:
             yield from self._given(known, [tuple(record)])
         else:
             if not known.waiting:
@@ -106,6 +113,10 @@ class OverByTime(KeyedProcessFunction):
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known, preceding = self.remembered.value, self._frame.preceding
         assert isinstance(known, Remembered)
+        if self._frame.following:
+            yield from self._ahead(known, ended=True)
+            self.remembered.clear()
+            return
         behind_ms = None if preceding is None else preceding // _MICROS + 1
         if known.waiting:
             rows, known.waiting = known.waiting, []
@@ -119,7 +130,22 @@ class OverByTime(KeyedProcessFunction):
         self.remembered.value = known
 
     def _given(self, known: Remembered, rows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        fresh = [FrameRow(row[self._by], tuple(row[at] for at in self._arguments)) for row in rows]
-        results, known.kept = over(known.kept, fresh, self._folds, self._frame)
-        for row, result in zip(rows, results, strict=True):
+        results, known.kept = over(known.kept, self._entries(rows), self._folds, self._frame)
+        yield from self._with_results(rows, results)
+
+    def _ahead(self, known: Remembered, *, ended: bool) -> Iterator[dict[str, Any]]:
+        """Gives those of the waiting rows whose frames are whole."""
+        waiting, frame = self._entries(known.waiting), self._frame
+        results, known.kept = over_ahead(known.kept, waiting, self._folds, frame, ended=ended)
+        yield from self._with_results(known.waiting, results)
+        known.waiting = known.waiting[len(results) :]
+
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[FrameRow]:
+        return [FrameRow(row[self._by], tuple(row[at] for at in self._arguments)) for row in rows]
+
+    def _with_results(
+        self, rows: Sequence[tuple[Any, ...]], results: Sequence[tuple[Any, ...]]
+    ) -> Iterator[dict[str, Any]]:
+        """The first rows, as many as there are results."""
+        for row, result in zip(rows, results, strict=False):
             yield dict(zip(self._names, (*row, *result), strict=True))

@@ -1,8 +1,8 @@
 """Frames of rows in their order, and aggregates over them.
 
 A row is what it is ordered by, a whole number or a text, and the arguments of the aggregates. The frame
-of a row begins so many rows, or so far, before it, or at the first one, and ends with it; by distance
-it ends with the last row that stands at the same place.
+of a row begins so many rows, or so far, before it, or at the first one, and ends with it, or so many
+rows behind it; by distance it ends with the last row that stands at the same place.
 
     ROWS 1 PRECEDING          a  b  c         RANGE 1 PRECEDING      at 1  at 2  at 2
                                 └──┘ of c                            └─────────────┘ of both at 2
@@ -28,6 +28,17 @@ class Fold(Enum):
     LAST = auto()
     BEFORE = auto()
     """The value at the begin of a frame that is whole: so many rows before."""
+    AFTER = auto()
+    """The value at its end: so many rows behind."""
+    VARIANCE = auto()
+    VARIANCE_POP = auto()
+    STDDEV = auto()
+    STDDEV_POP = auto()
+    COUNT_DISTINCT = auto()
+    RANK = auto()
+    """Of what rows are ordered by: how many rows stand before those at the same place, and one."""
+    DENSE_RANK = auto()
+    """How many places there are up to the row's."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,13 @@ class FrameSpec:
     """None: from the first one on."""
     descending: bool = False
     """Whether what rows are ordered by falls."""
+    following: int = 0
+    """How many rows behind its own belong to it; only by rows, and with a begin."""
 
     def __str__(self) -> str:
         begin = "UNBOUNDED" if self.preceding is None else str(self.preceding)
-        return f"{'ROWS' if self.by_rows else 'RANGE'} {begin} PRECEDING"
+        end = f" {self.following} FOLLOWING" if self.following else ""
+        return f"{'ROWS' if self.by_rows else 'RANGE'} {begin} PRECEDING{end}"
 
 
 class FrameRow(NamedTuple):
@@ -62,7 +76,9 @@ def over(
     kept: Kept, fresh: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec
 ) -> tuple[list[tuple[Any, ...]], Kept]:
     """The aggregates for each of the rows that follow those kept, and what is kept then. Of one place
-    in a frame by distance, all rows come at once."""
+    in a frame by distance, all rows come at once; of frames that reach forward, all rows there are."""
+    if frame.following:
+        return over_ahead(kept, fresh, folds, frame, ended=True)
     if frame.preceding is None:
         return _from_the_first(kept, fresh, folds, by_rows=frame.by_rows)
     entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *fresh]
@@ -86,6 +102,21 @@ def over(
     else:
         begin = max(0, len(entries) - frame.preceding)
     return results, [tuple(each) for each in entries[begin:]]
+
+
+def over_ahead(
+    kept: Kept, waiting: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec, *, ended: bool
+) -> tuple[list[tuple[Any, ...]], Kept]:
+    """The aggregates of the first of the rows that wait behind those kept: of as many as have all rows
+    of their frames, or of all where no more come; and what is kept then."""
+    assert frame.preceding is not None, "without a begin all rows would be kept"
+    entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *waiting]
+    until = len(entries) if ended else max(len(kept), len(entries) - frame.following)
+    results = []
+    for place in range(len(kept), until):
+        rows = entries[max(0, place - frame.preceding) : place + frame.following + 1]
+        results.append(_folded(rows, folds, frame))
+    return results, [tuple(each) for each in entries[max(0, until - frame.preceding) : until]]
 
 
 def _far(by: Any, here: Any, frame: FrameSpec) -> bool:
@@ -114,9 +145,10 @@ def _from_the_first(
 def _folded(entries: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec) -> tuple[Any, ...]:
     so_far: Kept = []
     for place, fold in enumerate(folds):
-        if fold is Fold.BEFORE:
-            whole = len(entries) == (frame.preceding or 0) + 1
-            so_far.append((entries[0].values[place],) if whole else None)
+        if fold is Fold.BEFORE or fold is Fold.AFTER:
+            whole = len(entries) == (frame.preceding or 0) + frame.following + 1
+            found = entries[0 if fold is Fold.BEFORE else -1].values[place]
+            so_far.append((found,) if whole else None)
             continue
         add, made = _ADD[fold], None
         for entry in entries:
@@ -135,10 +167,52 @@ def _result(fold: Fold, made: Any) -> Any:
             return made or 0
         case Fold.MEAN:
             return None if made is None else made[0] / made[1]
-        case Fold.FIRST | Fold.LAST | Fold.BEFORE:
+        case Fold.FIRST | Fold.LAST | Fold.BEFORE | Fold.AFTER | Fold.RANK | Fold.DENSE_RANK:
             return None if made is None else made[0]
+        case Fold.VARIANCE | Fold.VARIANCE_POP | Fold.STDDEV | Fold.STDDEV_POP:
+            return _deviation(fold, made)
+        case Fold.COUNT_DISTINCT:
+            return len(made or ())
         case _:
             return made
+
+
+def _deviation(fold: Fold, made: Any) -> float | None:
+    """Of the count of values, their mean, and the sum of the squares of what they are apart from it."""
+    number, _, squares = made or (0, 0.0, 0.0)
+    by = number - (fold in (Fold.VARIANCE, Fold.STDDEV))
+    if by <= 0:
+        return None
+    variance = float(squares / by)
+    return variance**0.5 if fold in (Fold.STDDEV, Fold.STDDEV_POP) else variance
+
+
+def _deviations(before: Any, value: Any) -> Any:
+    if value is None:
+        return before
+    number, mean, squares = before or (0, 0.0, 0.0)
+    apart = value - mean
+    mean += apart / (number + 1)
+    return number + 1, mean, squares + apart * (value - mean)
+
+
+def _different(before: Any, value: Any) -> Any:
+    if value is None:
+        return before
+    there = set() if before is None else before
+    there.add(_key(value) if value == value else None)
+    return there
+
+
+def _rank(before: Any, by: Any) -> Any:
+    """The rank, how many rows there are, and where the last one stands."""
+    rank, rows, last = before or (1, 0, by)
+    return (rank if by == last else rows + 1), rows + 1, by
+
+
+def _dense_rank(before: Any, by: Any) -> Any:
+    rank, last = before or (1, by)
+    return (rank if by == last else rank + 1), by
 
 
 def _count(before: Any, value: Any) -> Any:
@@ -177,6 +251,13 @@ _ADD: dict[Fold, Callable[[Any, Any], Any]] = {
     Fold.MIN: _least,
     Fold.MAX: _greatest,
     # Of first and last, null is a value as any other.
+    Fold.VARIANCE: _deviations,
+    Fold.VARIANCE_POP: _deviations,
+    Fold.STDDEV: _deviations,
+    Fold.STDDEV_POP: _deviations,
+    Fold.COUNT_DISTINCT: _different,
+    Fold.RANK: _rank,
+    Fold.DENSE_RANK: _dense_rank,
     Fold.FIRST: lambda before, value: (value,) if before is None else before,
     Fold.LAST: lambda before, value: (value,),
 }

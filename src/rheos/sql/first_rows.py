@@ -1,0 +1,69 @@
+"""ORDER BY with LIMIT: the first rows of a whole query, as those of ROW_NUMBER() that are bounded. They
+are a table that changes, and come in no order themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rheos.sql.plan import Plan
+
+if TYPE_CHECKING:
+    from rheos.sql.query import Planner
+
+_ROWS = " rows in order"
+_NUMBER = " number of the row"
+"""Names that no query can say."""
+
+
+def is_first_rows(node: exp.Expr) -> bool:
+    return node.args.get("order") is not None and node.args.get("limit") is not None
+
+
+def first_rows(planner: Planner, node: exp.Expr) -> Plan:
+    """The plan of a query with ORDER BY and LIMIT. Raises ProgramError, SchemaError."""
+    count = _number(planner, node.args["limit"])
+    skipped = _number(planner, node.args["offset"]) if node.args.get("offset") is not None else 0
+    within = node.copy()
+    for name in ("with_", "order", "limit", "offset"):
+        within.set(name, None)
+    plan = planner.query(within)
+    names = [exp.column(column.name, quoted=True) for column in plan.columns]
+    order = node.args["order"].copy()
+    for each in order.expressions:
+        _of_result(planner, each, names)
+    number = exp.column(_NUMBER, quoted=True)
+    numbered = exp.Window(this=exp.RowNumber(), order=order, over="OVER")
+    rows = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
+    ranked = exp.select(*names, exp.alias_(numbered, _NUMBER, quoted=True)).from_(rows)
+    first = exp.select(*names).from_(ranked.subquery(_ROWS))
+    first = first.where(exp.LTE(this=number, expression=exp.Literal.number(count + skipped)))
+    if skipped:
+        first = first.where(exp.GT(this=number, expression=exp.Literal.number(skipped)))
+    return replace(planner, ctes={**planner.ctes, _ROWS.casefold(): plan}).query(first)
+
+
+def _number(planner: Planner, clause: exp.Expr) -> int:
+    planner.sql.only(clause, ("expression",))
+    number = clause.args.get("expression")
+    if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
+        raise planner.sql.error(
+            f"{clause.key.upper()} takes a whole number that stands in the SQL",
+            clause,
+            "write LIMIT 10",
+        )
+    return int(number.this)
+
+
+def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> None:
+    """Has ORDER BY read the columns of the result: by name, also with their table, or by place."""
+    by = each.this
+    if isinstance(by, exp.Literal) and not by.is_string:
+        place = int(by.this) - 1
+        if not 0 <= place < len(names):
+            raise planner.sql.error(f"SELECT has {len(names)} columns", by)
+        by.replace(names[place].copy())
+    for column in [*each.find_all(exp.Column)]:
+        column.set("table", None)
