@@ -24,8 +24,8 @@ from rheos.control.job_list import (
     listed_jobs,
     stored_checkpoints,
 )
-from rheos.control.registry import JobRecord, Registry, find_job
-from rheos.errors import ConfigurationError, RheosError
+from rheos.control.registry import JobRecord, Registry, find_job, find_to_look_at
+from rheos.errors import RheosError
 from rheos.job import CheckpointInfo
 from rheos.protocol.durations import duration_ms
 from rheos.redaction import redacted
@@ -198,12 +198,7 @@ def jobs_table(seen: list[ListedJob]) -> Table:
 
 
 def _of_running(wanted: str) -> list[CheckpointInfo]:
-    try:
-        record = find(wanted)
-    except ConfigurationError as error:
-        error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
-        raise
-    return JobClient(record).checkpoints()
+    return JobClient(find_to_look_at(wanted)).checkpoints()
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:

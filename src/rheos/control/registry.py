@@ -177,6 +177,16 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
     )
 
 
+def find_to_look_at(wanted: str) -> JobRecord:
+    """Of those that run here, for who could also look at one that does not. Raises
+    ConfigurationError."""
+    try:
+        return find_job(wanted, Registry().records())
+    except ConfigurationError as error:
+        error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
+        raise
+
+
 def _fitting(wanted: str, records: Sequence[JobRecord]) -> list[JobRecord]:
     ways = [
         [r for r in records if r.key == wanted],

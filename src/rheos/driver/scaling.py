@@ -72,6 +72,7 @@ class SlotLoad:
 
 class ScalingState(Enum):
     SETTLING = "the attempt has just begun"
+    WATCHING = "its load was not seen for long enough yet"
     STEADY = "its width fits its load"
     CATCHING_UP = "it will soon have read what has waited"
     ASKED = "it is being rescaled"
@@ -171,7 +172,7 @@ class ScalingController:
             return ScalingState.ASKED, WidthChange(width, f"its bounds are {self.bounds}")
         lately = [seen for seen in self._seen if seen.at_ms > now_ms - WIDEN_AFTER_MS]
         if not self._covers(WIDEN_AFTER_MS, now_ms):
-            return ScalingState.STEADY, None
+            return ScalingState.WATCHING, None
         mean = _mean([seen.mean for seen in lately])
         if mean >= FULL:
             return self._wider(mean, lately, load, now_ms)

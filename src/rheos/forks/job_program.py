@@ -15,7 +15,7 @@ from rheos.api.program_file import planned_program
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint, copied_savepoint
 from rheos.connectors.files.listing import absolute
 from rheos.control.job_list import stored_job
-from rheos.control.registry import Registry, find_job
+from rheos.control.registry import Registry, find_to_look_at
 from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
 from rheos.host.stores import open_store, there_is
@@ -53,7 +53,7 @@ def job_program(
     started: StartedProgram | None = None
     store: Store | None
     if checkpoint_dir is None:
-        record = find_job(job, Registry().records())
+        record = find_to_look_at(job)
         started, place = record.program, record.checkpoint_dir
         id, store = record.job, None if place is None else open_store(place, make=False)
     else:
