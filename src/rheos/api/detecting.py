@@ -17,6 +17,7 @@ from rheos.graph.types import canonical_schema
 from rheos.operators.pattern.automaton import compiled
 from rheos.operators.pattern.matches import match_types
 from rheos.operators.pattern.operator import PatternSpec
+from rheos.operators.pattern.previous import previous_types
 from rheos.site import located
 
 
@@ -35,7 +36,8 @@ def detected(
 ) -> tuple[PatternSpec, pa.Schema]:
     """The operator, and the columns of matches. Raises ProgramError and SchemaError, with the line of
     the step that is wrong."""
-    tree = replace(written, parts=tuple(_checked(part, schema) for part in written.parts))
+    asked = pa.schema([*schema, *previous_types(written.previous, schema)])
+    tree = replace(written, parts=tuple(_checked(part, schema, asked) for part in written.parts))
     automaton = compiled(tree)
     found = match_types(automaton, schema)
     for field in found:
@@ -48,28 +50,31 @@ def detected(
     return PatternSpec(tree), canonical_schema(pa.schema(columns))
 
 
-def _checked(part: Part, schema: pa.Schema) -> Part:
+def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:
+    """`asked` has the columns of expressions, `schema` those of the rows."""
     if isinstance(part, Absence):
-        return replace(part, condition=_fitted(part, "where", part.condition, schema))
+        return replace(part, condition=_fitted(part, "where", part.condition, schema, asked))
     quantifier = part.quantifier
     if quantifier.until is not None:
-        quantifier = replace(quantifier, until=_fitted(part, "until", quantifier.until, schema))
+        quantifier = replace(quantifier, until=_fitted(part, "until", quantifier.until, schema, asked))
     match part:
         case PatternStep():
-            condition = _fitted(part, "where", part.condition, schema)
+            condition = _fitted(part, "where", part.condition, schema, asked)
             return replace(part, condition=condition, quantifier=quantifier)
         case Group() | Choice():
-            parts = tuple(_checked(inner, schema) for inner in part.parts)
+            parts = tuple(_checked(inner, schema, asked) for inner in part.parts)
             return replace(part, parts=parts, quantifier=quantifier)
 
 
-def _fitted(part: Part, method: Method, condition: Condition, schema: pa.Schema) -> Condition:
+def _fitted(
+    part: Part, method: Method, condition: Condition, schema: pa.Schema, asked: pa.Schema
+) -> Condition:
     """With expressions that fit the columns, and the records that functions take."""
     exprs = condition.exprs
     with located(part.site):
         try:
             if exprs:
-                exprs, _ = compile_expressions(method, exprs, {}, schema)
+                exprs, _ = compile_expressions(method, exprs, {}, asked)
             functions = tuple(
                 replace(f, record=input_record(f.call, schema)) for f in condition.functions
             )

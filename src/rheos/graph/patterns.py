@@ -195,6 +195,17 @@ class AfterMatch:
         return self.skip.value if self.step is None else f"{self.skip.value} {self.step!r}"
 
 
+@dataclass(frozen=True)
+class Previous:
+    """A column of a row that came before, of the same key."""
+
+    name: str
+    """By which expressions of conditions know it."""
+    column: str
+    back: int
+    """How many rows before; the next is 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class PatternTree:
     """A whole pattern."""
@@ -207,6 +218,9 @@ class PatternTree:
     """Of the matches that begin at one row only one is given, as a regular expression finds it: what
     repeats is taken as often as it can be, or as seldom where it is reluctant. Rows follow each other
     directly, and there are neither absences nor `until`."""
+    previous: tuple[Previous, ...] = ()
+    """Columns that conditions ask besides those of the row. Of a preferring pattern, and for steps that
+    have so many rows of the match before them in every match."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.patterns import AfterMatch, Condition, Function, PatternTree, Skip
+from rheos.graph.patterns import AfterMatch, Condition, Function, PatternTree, Previous, Skip
 from rheos.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.site import call_site
 from rheos.sql import types
@@ -43,6 +43,8 @@ class _Matching:
     node: MatchRecognize
     relation: SqlRelation
     computed: RowColumns = field(default_factory=RowColumns)
+    previous: dict[Previous, None] = field(default_factory=dict)
+    """What conditions ask of the rows before."""
 
     def plan(self) -> Plan:
         sql, node = self.sql, self.node
@@ -61,7 +63,11 @@ class _Matching:
             self._check_ends(pattern, conditions)
         site = sql.site_of(node) or call_site()
         tree = PatternTree(
-            pattern.parts(conditions, site), self._within_ms(), self._after(pattern), preferring=True
+            pattern.parts(conditions, site),
+            self._within_ms(),
+            self._after(pattern),
+            preferring=True,
+            previous=tuple(self.previous),
         )
         of_match = pl.col(ROWS)
         shown = MatchedRowsShown(
@@ -137,10 +143,12 @@ class _Matching:
         return found
 
     def _condition(self, pattern: RowPattern, time: str, variable: str, part: exp.Expr) -> Condition:
-        """A part of AND: an expression where it is about the row alone."""
+        """A part of AND: an expression where it is about the row, and those directly before it."""
         rows = RowNavigation(self.sql, self._scope, pattern, self.computed, time, own=variable)
         condition = rows.compiler.condition(part, "DEFINE").expr
-        if not rows.reads:
+        previous = rows.previous()
+        if previous is not None:
+            self.previous.update(dict.fromkeys(previous))
             return Condition((condition,))
         own = {column.name: column.type for column in self.computed.columns}
         read = {**own, **rows.kinds}

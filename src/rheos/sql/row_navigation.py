@@ -21,6 +21,7 @@ from rheos.aggregates.distinct import CountDistinct
 from rheos.aggregates.extremes import Max, Min
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.sum import Sum
+from rheos.graph.patterns import Previous
 from rheos.operators.pattern.conditions import EarlierRows
 from rheos.operators.pattern.in_order import ROW, STEP
 from rheos.operators.single_rows import SingleRow
@@ -272,6 +273,20 @@ class RowNavigation:
             value = rows.cast(value, types.BIGINT)
         listed = self._read(node, variable, value, None)
         return Typed(made.result(over(listed.expr)), made.type, node)
+
+    def previous(self) -> list[Previous] | None:
+        """What is read of other rows, where these are as many rows before as every match has."""
+        assert self.own is not None
+        before = self.pattern.rows_before(self.own)
+        found = []
+        for name, read in self.reads.items():
+            if not read.asked or read.variables is not None or read.place is None:
+                return None
+            back = -1 - read.place
+            if not 0 < back <= before:
+                return None
+            found.append(Previous(name, read.column, back))
+        return found
 
     # --- rows -----------------------------------------------------------------------------------------
 

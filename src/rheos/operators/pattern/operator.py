@@ -60,6 +60,7 @@ from rheos.operators.pattern.conditions import Bits, ConditionBits, ConditionFun
 from rheos.operators.pattern.matched_rows import MatchedRows
 from rheos.operators.pattern.matcher import Matcher, MatchOutcome
 from rheos.operators.pattern.matches import MatchRows
+from rheos.operators.pattern.previous import previous_types, with_previous
 from rheos.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
 from rheos.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.protocol.elements import SWM, TS, WM, Batch, visible
@@ -114,7 +115,9 @@ class PatternOperator(Operator):
         self._automaton = compiled(spec.pattern)
         self._begins = self._automaton.begin_wakes
         self._quiet = self._automaton.quiet
-        self._bits = ConditionBits(ctx, self._automaton, shown)
+        self._previous = spec.pattern.previous
+        asked = pa.schema([*shown, *previous_types(self._previous, shown)])
+        self._bits = ConditionBits(ctx, self._automaton, asked)
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
         self._chain = DeltaChain()
@@ -159,9 +162,12 @@ class PatternOperator(Operator):
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
         """What becomes of rows in their order. Adds the slots whose matches have changed."""
-        bits = self._bits.of(rows)
         slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
         self._make_room()
+        asked = rows
+        if self._previous:
+            asked = with_previous(self._previous, rows, slots, self._alive, self._kept)
+        bits = self._bits.of(asked)
         chosen = self._candidates(slots, bits)
         stamps = rows.column(TS).to_numpy()
         first = self._next_event
