@@ -76,6 +76,7 @@ KINDS = {
     "by event time": 'made = keyed.process(Sum(), order="event_time")',
     "a compiled function": "made = keyed.process(rh.compiled(fallback='interpret')(Sum)())",
     "running": "made = keyed.running(n=rh.agg.sum('n'), most=rh.agg.max('n'))",
+    "values of a table": "made = keyed.table(n=rh.agg.count(), of=rh.agg.count_distinct('n'))",
     "reduce": "made = keyed.reduce(lambda a, b: Click(a.user, a.n + b.n, b.at))",
     "sliding windows": "made = keyed.window(rh.Sliding('20ms', '10ms')).aggregate(n=rh.agg.sum('n'))",
     "sessions": "made = keyed.window(rh.Session('5ms')).aggregate(n=rh.agg.count())",

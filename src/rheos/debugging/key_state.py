@@ -15,7 +15,7 @@ from rheos.debugging.chosen import KeyOfOperator
 from rheos.errors import RheosError
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.process import STATE as WINDOW_ROWS
-from rheos.protocol.shapes import Holds, StateShape
+from rheos.protocol.shapes import VALUE, Holds, StateShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.savepoints.keys import KeyColumns
 from rheos.savepoints.layouts import layout_of
@@ -217,7 +217,8 @@ def _place(state: str, shape: StateShape, row: Row) -> tuple[str, ...] | None:
     place = None if state == WINDOW_ROWS else _PLACE.get(Holds(shape.holds))
     if place is None:
         return None
-    return tuple(name for name in (*place, *_WINDOW) if name in row)
+    values = (field.name for field in shape.key if field.type.label == VALUE)
+    return tuple(name for name in (*place, *_WINDOW, *values) if name in row)
 
 
 def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
