@@ -63,6 +63,8 @@ class JobConfig:
     """A path or fsspec URL; None puts it into a temporary folder that goes with the job."""
     master: str | None = None
     """A Spark master; None makes `local[parallelism + 1]`, or takes the session there is."""
+    slots_beside: int = 0
+    """How many slots more a master has that is made so, for jobs that run beside this one."""
     spark: Any | None = None
     """An existing SparkSession."""
     encrypt: bool | None = None

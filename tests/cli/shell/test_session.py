@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,25 @@ def test_insert_into_is_a_job_that_runs_beside(tmp_path: Path) -> None:
     ]
     assert sorted(row["item"] for row in written) == ["jam", "tea"]
     assert shell.session.failures() == []
+
+
+def test_jobs_have_slots_beside_each_other_and_say_when_they_are_over(tmp_path: Path) -> None:
+    shell = Shell()
+    assert shell.session._env._config.slots_beside == 4 * (shell.session._env._parallelism + 1)
+    ended = threading.Event()
+    shell.session.job_ended = ended.set
+    (tmp_path / "views.jsonl").write_text("rubbish\n")
+    shell.said(
+        f"""
+        CREATE TABLE views (page STRING) WITH ('connector' = 'files', 'path' = '{tmp_path}/*.jsonl');
+        CREATE TABLE seen (page STRING) WITH ('connector' = 'print');
+        INSERT INTO seen SELECT page FROM views;
+        """
+    )
+    assert ended.wait(60)
+    [(name, error)] = shell.session.failures()
+    assert name == "sql-insert-1"
+    assert "views.jsonl:1" in str(error)
 
 
 def test_a_file_is_read_and_its_errors_have_its_lines(tmp_path: Path) -> None:

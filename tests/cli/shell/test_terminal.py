@@ -86,6 +86,24 @@ def test_statements_of_several_lines_errors_and_history(terminal: Terminal, tmp_
 
 
 @pytest.mark.deploy
+def test_a_job_that_fails_is_told_while_nothing_is_typed(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "views.jsonl").write_text('{"page": 7}\n')
+    terminal.shows("sql>")
+    terminal.types(
+        f"CREATE TABLE views (page STRING) WITH ('connector' = 'files', 'path' = "
+        f"'{tmp_path}/*.jsonl', 'format' = 'jsonl');\r"
+    )
+    terminal.shows("sql>")
+    terminal.types("CREATE TABLE seen (page STRING) WITH ('connector' = 'print');\r")
+    terminal.shows("sql>")
+    terminal.types("INSERT INTO seen SELECT page FROM views;\r")
+    terminal.shows("sql-insert-1 has failed:")
+    terminal.shows("column 'page' must be a string, and is a number")
+    terminal.types("SELECT 1 AS one;\r")
+    terminal.shows("(1 row)")
+
+
+@pytest.mark.deploy
 def test_a_pipe_is_carried_out_and_its_errors_end_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rheos", "sql", "--runtime", "simulated"]
     text = "CREATE VIEW v AS SELECT 1 AS a;\nSELECT a FROM v;\nSELECT b FROM v;\nSELECT 2 AS c;"

@@ -13,6 +13,7 @@ from rheos.errors import ConfigurationError
 
 try:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import run_in_terminal
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.history import FileHistory
@@ -51,17 +52,31 @@ def asked(session: ShellSession) -> None:
         multiline=Condition(lambda: not is_whole(prompt.default_buffer.text)),
         prompt_continuation="...> ",
     )
-    while not session.ended:
+
+    def show_failures() -> None:
         for name, error in session.failures():
             print(f"{name} has failed:")
             report(error)
+
+    def look() -> None:
+        """Shows above the line that is typed which jobs have failed."""
+        if any(job.over for job in session.jobs):
+            run_in_terminal(show_failures)
+
+    def job_ended() -> None:
+        loop = prompt.app.loop
+        if loop is not None and prompt.app.is_running:
+            loop.call_soon_threadsafe(look)
+
+    session.job_ended = job_ended
+    while not session.ended:
         try:
-            text = prompt.prompt()
+            text = prompt.prompt(pre_run=look)
         except KeyboardInterrupt:
             continue
         except EOFError:
             return
         try:
             session.run(text)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             report(error)

@@ -4,8 +4,8 @@ on beside."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from rheos.api.environment import Environment
 from rheos.cli.shell.rows import CurrentRows, cell, drawn
 from rheos.errors import ConfigurationError, Site
 from rheos.graph.validate import unbounded_sources
-from rheos.job import JobHandle
+from rheos.job import JobHandle, JobState, JobStatus
 from rheos.site import done_for
 from rheos.sql.dialect import parse
 from rheos.sql.session import SqlSession
@@ -35,6 +35,9 @@ _HELP = (
     "EXPLAIN, SHOW TABLES, DESCRIBE, SET. Ctrl-C ends a query that goes on."
 )
 _LOOK_EVERY_S = 0.25
+_JOBS_BESIDE = 4
+"""For which a master of Spark has slots that is made for the first one."""
+_STARTS_WITHIN_S = 10
 _RESULT = "result"
 
 
@@ -44,7 +47,10 @@ class RunningJob:
 
     name: str
     handle: JobHandle
+    ended: Callable[[], None]
+    """Called when it is over, in the thread that has waited."""
     error: BaseException | None = None
+    over: bool = False
 
     def __post_init__(self) -> None:
         self._waits = threading.Thread(target=self._wait, name=f"wait for {self.name}", daemon=True)
@@ -55,10 +61,8 @@ class RunningJob:
             self.handle.wait()
         except BaseException as error:
             self.error = error
-
-    @property
-    def over(self) -> bool:
-        return not self._waits.is_alive()
+        self.over = True
+        self.ended()
 
     def join(self) -> None:
         self._waits.join()
@@ -72,6 +76,8 @@ class ShellSession:
     are shown as a table that is drawn again, and otherwise line by line."""
 
     def __init__(self, env: Environment, console: Console, *, live: bool) -> None:
+        beside = _JOBS_BESIDE * (env._parallelism + 1)
+        env._config = replace(env._config, slots_beside=beside)
         self._env = env
         self._console = console
         self._live = live
@@ -79,6 +85,8 @@ class ShellSession:
         self._sql.say = self._say
         self._number = 0
         self.jobs: list[RunningJob] = []
+        self.job_ended: Callable[[], None] = lambda: None
+        """Called when a job of INSERT INTO is over, in a thread of its own."""
         self.ended = False
 
     def tables(self) -> dict[str, list[str]]:
@@ -99,6 +107,7 @@ class ShellSession:
         """Waits for the jobs, or ends them. Raises the error of the first that has failed."""
         for job in self.jobs:
             if cancel and not job.over:
+                self._say(f"{job.name} ends with the shell")
                 job.handle.cancel()
             job.join()
         if cancel:
@@ -149,7 +158,7 @@ class ShellSession:
         self._sql.write()
         if len(self._sql.written) != before:
             handle = self._started("insert")
-            job = RunningJob(f"sql-insert-{self._number}", handle)
+            job = RunningJob(f"sql-insert-{self._number}", handle, lambda: self.job_ended())
             self.jobs.append(job)
             if self._live:
                 self._say(f"{job.name} runs")
@@ -180,7 +189,16 @@ class ShellSession:
             for table in self._coming(handle):
                 rows.add(table)
                 width, height = self._console.size
-                shown.update(Text("\n".join(drawn(rows, max(1, height - 4), width))), refresh=True)
+                lines = drawn(rows, max(1, height - 4), width)
+                status = handle.status()
+                if status.state is JobState.STARTING:
+                    lines = [self._starting(status)]
+                shown.update(Text("\n".join(lines)), refresh=True)
+
+    def _starting(self, status: JobStatus) -> str:
+        if status.running_s < _STARTS_WITHIN_S or all(job.over for job in self.jobs):
+            return "the query starts"
+        return "the query waits until Spark has slots for it: jobs of INSERT INTO run beside (.jobs)"
 
     def _follow(self, handle: JobHandle, names: Sequence[str]) -> None:
         """Writes each row as it comes, a line each."""

@@ -78,7 +78,8 @@ class ContinuousRuntime:
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # It begins with nothing: that need not wait for Spark.
-        context = get_context(config, most_slots(plan, config) + 1)
+        wanted = most_slots(plan, config) + 1 + config.slots_beside
+        context = get_context(config, wanted)
         session = found_session(config)
         if session is not None:
             activate(session)
@@ -87,7 +88,7 @@ class ContinuousRuntime:
         beside = 1 if publishes or streams_beside(plan) else 0
         check_slots(context, config.min_parallelism or plan.parallelism, beside)
         if publishes:
-            session = get_session(config, most_slots(plan, config) + 1)
+            session = get_session(config, wanted)
         plan = replace(plan, context=brought(context, plan.context))
         return ContinuousJob(plan, config, splits, context, session, listener)
 
