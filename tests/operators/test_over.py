@@ -109,12 +109,12 @@ def test_a_frame_that_reaches_forward_waits_for_its_rows(
     kept: Kept = []
     for end in sorted({*cuts, len(rows)} & {*range(len(rows) + 1)}):
         waiting, ended = rows[len(found) : end], end == len(rows)
-        results, kept = over_ahead(kept, waiting, folds, frame, ended=ended)
+        results, kept = over_ahead(kept, waiting, folds, frame, [frame] * len(folds), ended=ended)
         assert len(kept) <= preceding
         found += results
         assert len(found) == (end if ended else max(0, end - following))
     assert found == expected
-    assert over([], rows, folds, frame)[0] == expected
+    assert over([], rows, folds, frame, [frame] * len(folds))[0] == expected
 
 
 @given(ROWS, st.one_of(st.none(), st.integers(0, 4)))

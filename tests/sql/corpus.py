@@ -805,6 +805,12 @@ OVERS = [
         "LEAD(channel, 3) OVER (PARTITION BY auction ORDER BY ts) AS later FROM bids"
     ),
     Query(
+        f"SELECT ts, MIN(price) {_AROUND} AS m, "
+        f"LEAD(channel, 3) OVER (PARTITION BY auction ORDER BY ts) AS l, "
+        f"LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS n, SUM(price) {_FOUR} AS s, "
+        f"COUNT(*) OVER (PARTITION BY bidder ORDER BY ts) AS c FROM bids"
+    ),
+    Query(
         f"SELECT ts, SUM(price) {_AROUND} AS s, COUNT(*) {_AROUND} AS n, MAX(channel) {_AROUND} AS m, "
         f"FIRST_VALUE(price) {_AROUND} AS f, LAST_VALUE(price) {_AROUND} AS l FROM bids"
     ),

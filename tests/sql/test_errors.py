@@ -223,6 +223,14 @@ WRONG = {
         "RANGE takes an interval",
         "10",
     ),
+    "SELECT LEAD(price) OVER (ORDER BY ts) AS a, "
+    "LEAD(price) OVER (PARTITION BY bidder ORDER BY ts) AS b FROM bids": (
+        "one frame reaches forward already",
+        "LEAD(price) OVER (PARTITION BY bidder ORDER BY ts)",
+    ),
+    "WITH later AS (SELECT ts, LEAD(price) OVER (ORDER BY ts) AS n FROM bids) SELECT window_start, "
+    "COUNT(*) AS n FROM TABLE(TUMBLE(TABLE later, DESCRIPTOR(ts), INTERVAL '1' HOUR)) "
+    "GROUP BY window_start, window_end": ("'ts' is not the event time of later", "ts"),
     "SELECT NTILE(4) OVER (ORDER BY ts) AS s FROM bids": ("NTILE() is not computed", "NTILE(4)"),
     "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
     "SELECT n, SUM(n) OVER (ORDER BY n) AS s FROM (SELECT n FROM (SELECT auction, COUNT(*) AS n "

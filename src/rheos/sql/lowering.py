@@ -23,6 +23,7 @@ from rheos.operators.over.by_time import OverByTime
 from rheos.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
+from rheos.sql.over import is_behind_time
 from rheos.sql.plan import (
     Aggregate,
     CallPlan,
@@ -243,7 +244,8 @@ class Lowering:
             table = StreamType(schema, keyed._type.event_time, changes=Changes(key, retracts=True))
             made = keyed._then(OverSpec(over, plan.frame, changes.key), "over", {MAIN: table})
         what = [str(plan.frame), *(fold.name for fold in over.folds), *plan.keys]
-        return of.restored(self._known(made, plan, "over", *what), plan.changes)
+        found = of.restored(self._known(made, plan, "over", *what), plan.changes)
+        return _untimed(found) if is_behind_time(plan) else found
 
     def _known(self, stream: DataStream, plan: Plan, *what: str) -> DataStream:
         """The stream, whose state is known by what it is of: tables, kind, keys and windows. So it is

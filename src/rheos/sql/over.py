@@ -76,11 +76,24 @@ def with_over(sql: SqlText, node: exp.Select, compiler: Compiler, plan: Plan) ->
     if not groups:
         return plan, compiler
     found: dict[int, Typed] = {}
-    for place, calls in enumerate(groups.values(), 1):
+    # Rows that wait for others come behind the watermark, and have no event time more.
+    in_order = sorted(groups.values(), key=lambda calls: calls[0].frame.following > 0)
+    for place, calls in enumerate(in_order, 1):
+        if is_behind_time(plan):
+            raise sql.error(
+                "one frame reaches forward already, and its rows have no event time more",
+                calls[0].node,
+                "say both of the same PARTITION BY and ORDER BY",
+            )
         plan, values = _over(sql, compiler, calls, plan, place)
         found |= {id(call.node): value for call, value in zip(calls, values, strict=True)}
     before = compiler.instead
     return plan, replace(compiler, instead=lambda each: found.get(id(each)) or before(each))
+
+
+def is_behind_time(plan: Plan) -> bool:
+    """Whether its rows waited for later ones, and so have no event time."""
+    return isinstance(plan, OverPlan) and plan.frame.following > 0 and plan.changes is None
 
 
 def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.Expr:
@@ -126,8 +139,12 @@ def _over(
     if changes is not None:
         changes = Changes((*dict.fromkeys((*keys, *changes.key)),), retracts=True)
     folds, names = tuple(call.fold for call in calls), tuple(column.name for column in results)
-    spec = OverColumns(by, tuple(arguments), folds, names)
-    made = OverPlan(source, keys, spec, first.frame, (*source.columns, *results), changes)
+    frame, frames = first.frame, tuple(call.frame for call in calls)
+    if frame.following:
+        begin, end = max(each.preceding or 0 for each in frames), max(each.following for each in frames)
+        frame = replace(frame, preceding=begin, following=end)
+    spec = OverColumns(by, tuple(arguments), folds, names, frames if frame.following else ())
+    made = OverPlan(source, keys, spec, frame, (*source.columns, *results), changes)
     return made, [
         Typed(call.aggregate.result(pl.col(column.name)), call.aggregate.type, call.node)
         for call, column in zip(calls, results, strict=True)
@@ -219,10 +236,11 @@ class _OverCall:
 
     @property
     def same(self) -> tuple[str, str, FrameSpec]:
-        """What calls of one frame have in common."""
+        """What calls of one frame have in common; those that reach forward are computed together."""
+        frame = replace(self.frame, preceding=0, following=1) if self.frame.following else self.frame
         keys = self.window.args.get("partition_by") or []
         by = ", ".join(each.sql(dialect="spark") for each in keys)
-        return by, self.window.args["order"].sql(dialect="spark"), self.frame
+        return by, self.window.args["order"].sql(dialect="spark"), frame
 
     def result_type(self, source: Plan, column: str) -> pl.DataType:
         if self.fold in (*_VALUES.values(), *_RANKS.values()):

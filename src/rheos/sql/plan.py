@@ -62,6 +62,11 @@ class SqlColumn:
 Columns: TypeAlias = tuple[SqlColumn, ...]
 
 
+def plain_column(column: SqlColumn) -> SqlColumn:
+    """The same values, which are nothing beside."""
+    return replace(column, role=ColumnRole.PLAIN)
+
+
 @dataclass(frozen=True, eq=False)
 class Scan:
     """The rows of a stream that is known by a name."""

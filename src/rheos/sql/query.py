@@ -27,7 +27,7 @@ from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
-from rheos.sql.over import with_over
+from rheos.sql.over import is_behind_time, with_over
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -35,6 +35,7 @@ from rheos.sql.plan import (
     ValueRows,
     Windowed,
     filtered,
+    plain_column,
     projected,
     renamed,
 )
@@ -159,6 +160,8 @@ class Planner:
             compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))
         plan, compiler = with_over(self.sql, node, compiler, plan)
         made = self._projected(node, plan, sight, compiler)
+        if is_behind_time(plan):
+            made = replace(made, columns=tuple(map(plain_column, made.columns)))
         if (clause := node.args.get("distinct")) is not None:
             self.sql.only(clause, (), " of DISTINCT")
             made = distinct(made)

@@ -1,8 +1,8 @@
 """OVER of rows that stay: a function that is called in the order of event time (`rows_by_time`).
 
-Frames by rows give a row at once, or where they reach forward when so many more have come, or at the
-end of the input; those by distance when all rows of its time have come, by a timer, and forget what no
-later frame has.
+Frames by rows give a row at once; or, where they reach forward, when so many more have come, or at the
+end of the input, and then at the time of those. Frames by distance give it when all rows of its time
+have come, by a timer, and forget what no later frame has.
 
 ```python
 check_example(
@@ -62,6 +62,8 @@ class OverColumns:
     """Of each aggregate."""
     folds: tuple[Fold, ...]
     results: tuple[str, ...]
+    frames: tuple[FrameSpec, ...] = ()
+    """Of frames that reach forward, that of each aggregate."""
 
     def __str__(self) -> str:
         named = zip(self.results, self.folds, self.arguments, strict=True)
@@ -87,7 +89,7 @@ class OverByTime(KeyedProcessFunction):
     def __init__(self, columns: OverColumns, frame: FrameSpec, names: Sequence[str]) -> None:
         """`names` are the columns of the rows."""
         self._frame = frame
-        self._folds = columns.folds
+        self._folds, self._frames = columns.folds, columns.frames
         self._by = list(names).index(columns.by)
         self._arguments = [list(names).index(name) for name in columns.arguments]
         self._names = (*names, *columns.results)
@@ -136,7 +138,9 @@ class OverByTime(KeyedProcessFunction):
     def _ahead(self, known: Remembered, *, ended: bool) -> Iterator[dict[str, Any]]:
         """Gives those of the waiting rows whose frames are whole."""
         waiting, frame = self._entries(known.waiting), self._frame
-        results, known.kept = over_ahead(known.kept, waiting, self._folds, frame, ended=ended)
+        results, known.kept = over_ahead(
+            known.kept, waiting, self._folds, frame, self._frames, ended=ended
+        )
         yield from self._with_results(known.waiting, results)
         known.waiting = known.waiting[len(results) :]
 

@@ -73,12 +73,16 @@ the entries that later frames may have."""
 
 
 def over(
-    kept: Kept, fresh: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec
+    kept: Kept,
+    fresh: Sequence[FrameRow],
+    folds: Sequence[Fold],
+    frame: FrameSpec,
+    frames: Sequence[FrameSpec] = (),
 ) -> tuple[list[tuple[Any, ...]], Kept]:
     """The aggregates for each of the rows that follow those kept, and what is kept then. Of one place
     in a frame by distance, all rows come at once; of frames that reach forward, all rows there are."""
     if frame.following:
-        return over_ahead(kept, fresh, folds, frame, ended=True)
+        return over_ahead(kept, fresh, folds, frame, frames, ended=True)
     if frame.preceding is None:
         return _from_the_first(kept, fresh, folds, by_rows=frame.by_rows)
     entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *fresh]
@@ -105,17 +109,28 @@ def over(
 
 
 def over_ahead(
-    kept: Kept, waiting: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec, *, ended: bool
+    kept: Kept,
+    waiting: Sequence[FrameRow],
+    folds: Sequence[Fold],
+    frame: FrameSpec,
+    frames: Sequence[FrameSpec],
+    *,
+    ended: bool,
 ) -> tuple[list[tuple[Any, ...]], Kept]:
     """The aggregates of the first of the rows that wait behind those kept: of as many as have all rows
-    of their frames, or of all where no more come; and what is kept then."""
+    of their frames, or of all where no more come; and what is kept then. Each aggregate is over a frame
+    of its own; `frame` is as wide as all of them."""
     assert frame.preceding is not None, "without a begin all rows would be kept"
     entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *waiting]
     until = len(entries) if ended else max(len(kept), len(entries) - frame.following)
     results = []
     for place in range(len(kept), until):
-        rows = entries[max(0, place - frame.preceding) : place + frame.following + 1]
-        results.append(_folded(rows, folds, frame))
+        made: list[Any] = []
+        for at, (fold, own) in enumerate(zip(folds, frames, strict=True)):
+            rows = entries[max(0, place - (own.preceding or 0)) : place + own.following + 1]
+            values = [FrameRow(row.by, (row.values[at],)) for row in rows]
+            made += _folded(values, [fold], own)
+        results.append(tuple(made))
     return results, [tuple(each) for each in entries[max(0, until - frame.preceding) : until]]
 
 

@@ -170,7 +170,8 @@ class OverOfChanges(KeyedStateOperator):
             FrameRow(row[self._by], tuple(row[at] for at in self._arguments))
             for row in (there[item] for item in items)
         ]
-        results, _ = over([], entries, self._spec.columns.folds, frame)
+        columns = self._spec.columns
+        results, _ = over([], entries, columns.folds, frame, columns.frames)
         return {item: (*there[item], *result) for item, result in zip(items, results, strict=True)}
 
     def _out(self, made: Sequence[tuple[Any, str, int]], batch: Batch) -> Iterator[Out]:
