@@ -63,7 +63,7 @@ def expected(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     return [tuple(f"{name} {rows[place]['n']}" for place, name in match) for match in found]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_rows_before_are_those_of_the_key(seed: int, mode: Any) -> None:
     random = Random(f"previous {seed}")
@@ -71,13 +71,13 @@ def test_rows_before_are_those_of_the_key(seed: int, mode: Any) -> None:
         {
             "n": n,
             "at": 2 * n,
-            "key": random.choice("ab" if n % 40 < 30 else "abcd"),
+            "key": random.choice("ab" if n % 20 < 15 else "abcd"),
             "v": random.randrange(5),
         }
-        for n in range(120)
+        for n in range(60)
     ]
     # What may still go on at the end is none: there is a row behind it that does not rise.
-    rows += [{"n": 200 + n, "at": 400 + n, "key": "abcd"[n % 4], "v": 9 - n // 4} for n in range(8)]
+    rows += [{"n": 200 + n, "at": 200 + n, "key": "abcd"[n % 4], "v": 9 - n // 4} for n in range(8)]
 
     def detect(stream: rh.DataStream) -> dict[str, rh.DataStream]:
         return {"found": stream.key_by("key")._detected(PATTERN)}
