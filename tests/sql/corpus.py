@@ -917,6 +917,48 @@ WITHIN = [
     Query(f"SELECT bidder, n FROM {_BY_BIDDER} WHERE n > (SELECT COUNT(*) / 8 FROM bids)"),
 ]
 
+# What a query around one says of its rows.
+GROUPINGS += [
+    Query(
+        "SELECT * FROM (SELECT auction, channel, COUNT(*) AS n FROM bids "
+        "GROUP BY ROLLUP(auction, channel)) AS t WHERE auction IS NULL"
+    ),
+    Query(
+        "SELECT * FROM (SELECT auction, channel, COUNT(*) AS n FROM bids "
+        "GROUP BY CUBE(auction, channel)) AS t WHERE channel = 'web'"
+    ),
+    *_windowed(
+        f"SELECT * FROM (SELECT window_start, auction, COUNT(*) AS n FROM {TUMBLE} "
+        "GROUP BY window_start, window_end, ROLLUP(auction)) AS t WHERE auction IS NULL"
+    ),
+]
+GROUPS += [
+    Query(
+        "SELECT v FROM (SELECT auction AS v FROM bids EXCEPT ALL SELECT bidder FROM bids) AS t "
+        "WHERE v > 1"
+    ),
+    Query(
+        f"SELECT m FROM (SELECT auction, MAX(n) AS m, COUNT(DISTINCT bidder) AS d FROM {_TOTALS} "
+        "GROUP BY auction) AS t WHERE auction > 2"
+    ),
+]
+RANKS += [
+    Query(
+        "SELECT * FROM (SELECT auction, price FROM bids ORDER BY price DESC LIMIT 20) AS t "
+        "WHERE auction = 1"
+    ),
+]
+OVERS += [
+    Query(
+        "SELECT * FROM (SELECT auction, ts, LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS n "
+        "FROM bids) AS t WHERE auction = 1 AND n > 300"
+    ),
+    Query(
+        "SELECT price, n FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) AS n "
+        "FROM bids) AS t WHERE price > 500"
+    ),
+]
+
 TOPICS = {
     "within": WITHIN,
     "over": OVERS,
