@@ -13,16 +13,21 @@ class Query:
     """The same in DuckDB's words."""
     spark: bool = True
     """Whether Spark reads it, and means the same."""
+    expression: str = ""
+    """Where that is all there is to it: an expression for each row of the table of its topic."""
+
+
+_KEYS = {"numbers": "n", "words": "id"}
 
 
 def _of(table: str, *expressions: str) -> list[Query]:
     """Each expression over a table, with its key."""
-    key = {"numbers": "n", "words": "id"}[table]
+    key = _KEYS[table]
     made = []
     for each in expressions:
         ours, _, theirs = each.partition(" ~ ")
         other = f"SELECT {key}, {theirs} AS v FROM {table}" if theirs else None
-        made.append(Query(f"SELECT {key}, {ours} AS v FROM {table}", other))
+        made.append(Query(f"SELECT {key}, {ours} AS v FROM {table}", other, expression=ours))
     return made
 
 
@@ -977,3 +982,19 @@ QUERIES: dict[str, Query] = {
     for topic, queries in TOPICS.items()
     for place, query in enumerate(queries)
 }
+
+
+def in_few_statements() -> dict[str, tuple[str, ...]]:
+    """Statements that find what all queries find which Spark reads, each with the names of its queries.
+    On Spark a statement costs more than what it finds here, so that of a table there is one, with all
+    expressions: its columns are the key and those of its queries."""
+    statements = {}
+    for topic, queries in TOPICS.items():
+        named = {f"{topic} {place}": query for place, query in enumerate(queries) if query.spark}
+        expressions = {name: query.expression for name, query in named.items() if query.expression}
+        if expressions:
+            columns = [f"{text} AS v{n}" for n, text in enumerate(expressions.values())]
+            text = f"SELECT {', '.join([_KEYS[topic], *columns])} FROM {topic}"
+            statements[text] = tuple(expressions)
+        statements |= {query.sql: (name,) for name, query in named.items() if not query.expression}
+    return statements
