@@ -20,7 +20,7 @@ from rheos.errors import InputError
 from rheos.graph.changes import OP, Changes
 from rheos.operators import running_disk
 from rheos.operators.changelog.table import TableOperator, TableSpec
-from rheos.operators.changelog.values import least_over
+from rheos.operators.running_retracted import least_over
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.state_config import Backend, StateConfig
 from rheos.savepoints.layouts import layout_of

@@ -47,10 +47,10 @@ from rheos.aggregates.sum import Sum, summed_type
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.graph.nodes import MAIN
 from rheos.graph.types import key_type
-from rheos.operators.changelog.values import GivenExtreme, RowsWithValues
 from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.running import STATE, RunningStateOperator
+from rheos.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.operators.running_state import KeptAggregates, running_shape
 from rheos.operators.running_values import DiskValues, MemoryValues
 from rheos.protocol.columns import plain_type
