@@ -67,9 +67,10 @@ class WithHeaders:
 class DeniedError(Exception):
     """Nothing is said of why, but whether it is the token or its role."""
 
-    def __init__(self, status: int, what: str) -> None:
+    def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
         self.status = status
+        self.hint = hint
 
 
 class Dashboard:
@@ -160,9 +161,11 @@ class Dashboard:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = self._access.holder(token) if scheme.lower() == "bearer" else None
         if holder is None:
-            raise DeniedError(401, "there is no such token")
+            hint = "send a token: Authorization: Bearer TOKEN"
+            raise DeniedError(401, "there is no such token", hint)
         if not holder.role.may(needed):
-            raise DeniedError(403, f"this needs the role {needed.value!r}")
+            hint = f"send the token of one whose role is {needed.value!r}"
+            raise DeniedError(403, f"this needs the role {needed.value!r}", hint)
         return holder
 
     # --- what changes -----------------------------------------------------------------------------
@@ -251,8 +254,7 @@ def _status(error: RheosError) -> int:
 
 async def _denied(request: Request, error: Exception) -> Response:
     assert isinstance(error, DeniedError)
-    refused = ConfigurationError(str(error), hint="send a token: Authorization: Bearer TOKEN")
-    return _refusal(refused, error.status)
+    return _refusal(ConfigurationError(str(error), hint=error.hint), error.status)
 
 
 async def _broken(request: Request, error: Exception) -> Response:

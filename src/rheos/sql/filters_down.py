@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 import polars as pl
 
@@ -27,9 +28,16 @@ from rheos.sql.plan import (
     Filter,
     JoinPlan,
     LookupPlan,
+    MatchPlan,
+    OverPlan,
     Plan,
     Project,
+    Ranked,
+    Retract,
+    Scan,
+    TopN,
     Union,
+    ValueRows,
     Windowed,
     filtered,
     inputs_of,
@@ -99,16 +107,26 @@ def _below(plan: Plan, condition: pl.Expr) -> Plan | None:
             return with_inputs(plan, [filtered(each, condition) for each in plan.inputs])
         case Distinct():
             return _filtering(plan, 0, condition)
-        case Aggregate() if read and read <= {*plan.keys}:
-            return _filtering(plan, 0, condition)
-        case Windowed() | CallPlan() | Explode() | LookupPlan() if read <= _names(plan.input):
-            return _filtering(plan, 0, condition)
-        case JoinPlan() if read and read <= _names(plan.left) and plan.how in ("inner", "left"):
-            return _filtering(plan, 0, condition)
-        case JoinPlan() if read and read <= _names(plan.right) and plan.how in ("inner", "right"):
-            # The version of a time is that of all rows.
-            as_of = isinstance(plan.meeting, AsOfTime)
-            return None if as_of else _filtering(plan, 1, condition)
+        case Aggregate():
+            of_keys = read and read <= {*plan.keys}
+            return _filtering(plan, 0, condition) if of_keys else None
+        case Windowed() | CallPlan() | Explode() | LookupPlan():
+            return _filtering(plan, 0, condition) if read <= _names(plan.input) else None
+        case JoinPlan():
+            return _below_join(plan, condition, read) if read else None
+        case Scan() | ValueRows() | Filter() | Retract() | TopN() | Ranked() | OverPlan() | MatchPlan():
+            return None
+        case _:
+            assert_never(plan)
+
+
+def _below_join(plan: JoinPlan, condition: pl.Expr, read: set[str]) -> Plan | None:
+    """Into the side that all of its columns are of, where that side is not filled up with nulls."""
+    if read <= _names(plan.left) and plan.how in ("inner", "left"):
+        return _filtering(plan, 0, condition)
+    if read <= _names(plan.right) and plan.how in ("inner", "right"):
+        # The version of a time is that of all rows.
+        return None if isinstance(plan.meeting, AsOfTime) else _filtering(plan, 1, condition)
     return None
 
 
