@@ -51,7 +51,8 @@ class FileSource(Source):
         if isinstance(self.format, Format) and not self.format.finds_by_name:
             return None
         paced = set() if self.replay is None else {self.replay.on}
-        kept = [field for field in self.schema if field.name in columns | paced]
+        # A null where none may be is an error, whoever looks at the column.
+        kept = [field for field in self.schema if not field.nullable or field.name in columns | paced]
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
 
     def splits(self) -> Sequence[Split]:
