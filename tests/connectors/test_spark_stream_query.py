@@ -40,7 +40,8 @@ class SparkQuery:
         self.isActive = False
 
     def awaitTermination(self, timeout_s: int) -> bool:  # noqa: N802
-        self._world.run()
+        if self.isActive:
+            self._world.run()
         if self.error is not None:
             raise self.error
         return not self.isActive

@@ -40,6 +40,7 @@ _MAX_DEATHS = 3
 attempt."""
 _LOOK_S = 0.1
 _REMOVED_AT_ONCE = 100
+_NOTED_WITHIN_S = 10
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,10 @@ class StreamQuery:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
+        if self._query is not None:
+            # It is inactive before Spark has noted its end, and until then its name is taken.
+            with suppress(PySparkException, Py4JError):
+                self._query.awaitTermination(_NOTED_WITHIN_S)
         settings = self._settings
         writer = (
             self._frame.writeStream.foreachBatch(self._take)
