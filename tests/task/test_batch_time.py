@@ -14,10 +14,12 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
 from rheos.observe import figures as f
+from rheos.protocol.ports import ThreadTime
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.task.batch_time import BatchTime, Intake
 from rheos.task.config import TaskConfig
 from rheos.task.pace import OBSERVE_EVERY_US
+from rheos.task.pacing import BatchPacing
 
 from .cluster import Cluster, planned
 
@@ -33,16 +35,52 @@ class Slot:
         self.controller = controller or BatchTime(1, MOST_ROWS, 2)
         self.taken = Intake(0, 0, 0)
 
-    def run(self, intervals: int = 1, share: float = 1.0, slower: float = 1.0) -> int:
-        """`share` of the rows that a batch may have come at once."""
+    def run(
+        self, intervals: int = 1, share: float = 1.0, slower: float = 1.0, worked: float = 1.0
+    ) -> int:
+        """`share` of the rows that a batch may have come at once; `worked` is the share of its time in
+        which the slot did not wait for a core."""
         for _ in range(intervals):
             rows = max(int(self.controller.rows * share), 1)
             one_us = (self.batch_us + self.row_us * rows) * slower
             batches = max(int(OBSERVE_EVERY_US // one_us), 1)
             more = Intake(batches * rows, batches, int(batches * one_us))
             self.taken = Intake(*map(sum, zip(self.taken, more, strict=True)))
-            self.controller.observe([self.taken])
+            self.controller.observe([self.taken], worked)
         return self.controller.rows
+
+
+@pytest.mark.parametrize("row_us", [0.1, 5, 400])
+def test_slots_that_wait_for_their_turn_have_batches_as_those_that_do_not(row_us: float) -> None:
+    assert Slot(0, row_us).run(100, slower=16, worked=1 / 16) == Slot(0, row_us).run(100)
+
+
+class Thread:
+    """Works for 50 ms between one look and the next, of which it has a processor for some."""
+
+    def __init__(self, ran_us: int, queued_us: int) -> None:
+        self._each = ran_us, queued_us
+        self._had = ThreadTime(0, 0)
+
+    def __call__(self) -> ThreadTime:
+        self._had = ThreadTime(*map(sum, zip(self._had, self._each, strict=True)))
+        return self._had
+
+
+@pytest.mark.parametrize(
+    ("ran_us", "queued_us", "found"),
+    [
+        (50_000, 0, 1.0),
+        (5_000, 45_000, 0.1),
+        (5_000, 60_000, 0.1),  # It waited for its turn before it had anything to do, too.
+        (1_000, 0, 1.0),  # It asked a server.
+    ],
+)
+def test_time_in_which_a_slot_waits_for_a_core_is_no_work(
+    ran_us: int, queued_us: int, found: float
+) -> None:
+    pacing = BatchPacing([], 2, TaskConfig(), SimClock(), Thread(ran_us, queued_us))
+    assert [pacing._worked(50_000 * looks) for looks in (1, 2)] == pytest.approx([found, found])
 
 
 COSTS = st.floats(0.01, 5_000)

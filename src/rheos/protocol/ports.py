@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from traceback import FrameSummary
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rheos.protocol.elements import Batch, Element, Mark
 from rheos.protocol.ids import ChannelId
@@ -30,6 +30,18 @@ class Clock(Protocol):
     def monotonic_us(self) -> int:
         """Microseconds from an arbitrary start; never goes back. For timeouts and pacing."""
         ...
+
+
+class ThreadTime(NamedTuple):
+    """What a thread has had of the processor since it began."""
+
+    ran_us: int
+    queued_us: int
+    """For so long it could have run, and others did."""
+
+
+ThreadTimes = Callable[[], ThreadTime | None]
+"""Reads that of the thread that works; None where the system does not say it."""
 
 
 class Store(Protocol):

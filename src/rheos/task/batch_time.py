@@ -7,8 +7,9 @@ rows are 2 ms of a running sum, 30 ms of a function in Python and minutes of one
 At intervals it is seen what each chain of the slot has taken in, and how long it worked. The size
 begins small. It is doubled where a batch of twice the rows would take clearly less than it may, by what
 the dearest rows cost, and halved until one takes no longer. What a row costs is the least of the last
-second, since a slot that shares its core with others looks slow now and then. Intervals of small
-batches say nothing: in these the price of a batch is most of what is seen.
+second, since a machine pauses now and then, and without the time in which the slot only waited for its
+turn: many slots on few cores would else look slow, and smaller batches make them slower. Intervals of
+small batches say nothing: in these the price of a batch is most of what is seen.
 
 Invariants: BT1, batches have between 1 and `most_rows` rows. BT2, one step at most doubles them. BT3,
 while rows cost the same the size comes to rest.
@@ -50,13 +51,14 @@ class BatchTime:
         self._seen = [Intake(0, 0, 0)] * chains
         self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
 
-    def observe(self, taken: Sequence[Intake]) -> int:
-        """By chain, always in the same order."""
+    def observe(self, taken: Sequence[Intake], share: float = 1.0) -> int:
+        """By chain, always in the same order. `share` is that of the time since the last call in which
+        the slot worked, and did not only wait for a core."""
         told = False
         for costs, now, before in zip(self._row_us, taken, self._seen, strict=True):
             rows, batches = now.rows - before.rows, now.batches - before.batches
             if rows and rows * _SMALL >= self.rows * batches:
-                costs.append((now.busy_us - before.busy_us) / rows)
+                costs.append((now.busy_us - before.busy_us) * share / rows)
                 told = True
         self._seen = list(taken)
         if not told:

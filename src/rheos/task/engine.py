@@ -26,7 +26,7 @@ from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.protocol.ids import Attempt, ChainId, ChannelId, JobId, OperatorId
-from rheos.protocol.ports import Clock, Store, TaskIo, Transport
+from rheos.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
 from rheos.task.caught_up import CaughtUpReporter
@@ -98,9 +98,10 @@ class SubtaskEngine:
         report: Callable[[control.ToMaster], None],
         open_store: Callable[[str], Store],
         process: ProcessReadings = list,
+        thread: ThreadTimes = lambda: None,
     ) -> None:
         """`open_store` opens the folder of a savepoint; it is called on the I/O executor. `process`
-        reads the figures of the process that hosts it."""
+        reads the figures of the process that hosts it, `thread` what the thread has that steps it."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -141,7 +142,7 @@ class SubtaskEngine:
             clock=clock,
             report=report,
         )
-        self._pacing = pacing(plan, config, self._turns, clock)
+        self._pacing = pacing(plan, config, self._turns, clock, thread)
         self._busy_us = 0
         self._blocked_us = 0
         self._was_blocked = False

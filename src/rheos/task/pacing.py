@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rheos.observe import figures as f
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ports import Clock
+from rheos.protocol.ports import Clock, ThreadTimes
 from rheos.protocol.readings import Reading
 from rheos.task.batch_time import BatchTime, Intake
 from rheos.task.chain import ChainRunner
@@ -38,10 +38,11 @@ def pacing(
     config: TaskConfig,
     chains: Sequence[tuple[ChainRunner, TimeSpent]],
     clock: Clock,
+    thread: ThreadTimes,
 ) -> Pacing:
     """What sets the pace of a slot with these chains; the engine counts what their time goes to."""
     if config.latency_us is None:
-        return BatchPacing(chains, plan.parallelism, config, clock)
+        return BatchPacing(chains, plan.parallelism, config, clock, thread)
     exchanges = exchanges_on_path(plan.edges)
     return ObjectivePacing(config.latency_us, exchanges, [chain for chain, _ in chains], config, clock)
 
@@ -55,7 +56,11 @@ class BatchPacing(Pacing):
         parallelism: int,
         config: TaskConfig,
         clock: Clock,
+        thread: ThreadTimes,
     ) -> None:
+        self._thread = thread
+        self._had = thread()
+        self._busy_us = 0
         self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
         self._chains = chains
         self._config = config
@@ -68,8 +73,20 @@ class BatchPacing(Pacing):
         self._next_us = now_us + OBSERVE_EVERY_US
         was = self._controller.rows
         taken = [Intake(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains]
-        if self._controller.observe(taken) != was:
+        if self._controller.observe(taken, self._worked(sum(each.busy_us for each in taken))) != was:
             self._set()
+
+    def _worked(self, busy_us: int) -> float:
+        """Of the time that went to the chains since the last call, the share in which they did not only
+        wait for a core."""
+        had, busy_before_us = self._had, self._busy_us
+        self._had, self._busy_us = self._thread(), busy_us
+        busy_us -= busy_before_us
+        if had is None or self._had is None or busy_us <= 0:
+            return 1.0
+        queued_us, ran_us = self._had.queued_us - had.queued_us, self._had.ran_us - had.ran_us
+        # It may have waited between its turns, too.
+        return min(max(busy_us - queued_us, ran_us) / busy_us, 1.0)
 
     def _set(self) -> None:
         config = replace(self._config, batch_rows=self._controller.rows)

@@ -16,7 +16,7 @@ from rheos.connectors.contract import Split
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Clock, Store, TaskIo, Transport
+from rheos.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
 from rheos.protocol.state_config import StateConfig
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
@@ -54,6 +54,7 @@ def open_slot(
     scratch: str | None = None,
     inline_bytes: int = INLINE_BYTES,
     process: ProcessReadings = list,
+    thread: ThreadTimes = lambda: None,
     works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
 ) -> SubtaskEngine:
     """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
@@ -61,8 +62,9 @@ def open_slot(
     `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
     may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
     folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
-    `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it.
-    `works_for` is handed, first of all, what says which operator this thread works for.
+    `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it, and
+    `thread` what this thread has had of the processor. `works_for` is handed, first of all, what says
+    which operator this thread works for.
     """
     snapshots = SnapshotWriter(
         deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
@@ -98,6 +100,7 @@ def open_slot(
         report=report,
         open_store=open_store,
         process=process,
+        thread=thread,
     )
     works_for(engine.at_work)
     try:

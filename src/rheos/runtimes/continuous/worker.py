@@ -25,6 +25,7 @@ from rheos.host.scratch import scratch_folder
 from rheos.host.socket_folder import in_folder
 from rheos.host.stack_sampler import StackSampler
 from rheos.host.stores import open_store
+from rheos.host.thread_time import OwnThreadTime
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
@@ -163,6 +164,7 @@ def _run_slot(
     io = ThreadedIo(io_threads(plan), waker)
     engine: SubtaskEngine | None = None
     process = ProcessFigures()
+    thread = OwnThreadTime()
     samples = _Samples(subtask, waker)
     replaced = False
     try:
@@ -177,6 +179,7 @@ def _run_slot(
             report=client.send,
             scratch=scratch,
             process=process,
+            thread=thread,
             works_for=works_for,
         )
         # What the start made lives as long as the task: the collector need not look at it again.
@@ -193,6 +196,7 @@ def _run_slot(
     finally:
         works_for(None)
         process.close()
+        thread.close()
         samples.close()
         _leave(io, engine, replaced)
 

@@ -1,0 +1,37 @@
+"""What a thread has had of the processor."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from rheos.host.thread_time import OwnThreadTime
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="the system does not say")
+def test_it_grows_with_what_the_thread_does() -> None:
+    thread = OwnThreadTime()
+    try:
+        before, began = thread(), time.thread_time()
+        while time.thread_time() < began + 0.05:
+            pass
+        after = thread()
+        assert before is not None
+        assert after is not None
+        assert after.ran_us - before.ran_us >= 40_000
+        assert after.queued_us >= before.queued_us
+    finally:
+        thread.close()
+    assert thread() is None
+
+
+def test_where_the_system_does_not_say_it_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "open", absent)
+    thread = OwnThreadTime()
+    assert thread() is None
+    thread.close()
