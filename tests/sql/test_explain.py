@@ -49,3 +49,13 @@ def test_a_window_without_keys_is_explained_in_its_two_phases() -> None:
     )
     assert "the first of two phases" in text
     assert "the second of two phases" in text
+
+
+def test_how_far_rows_lie_apart_is_said_with_its_sign() -> None:
+    env = rh.Environment()
+    registered(env)
+    text = env.explain_sql(
+        "SELECT b.price FROM bids b JOIN bids c ON b.auction = c.auction "
+        "AND b.ts BETWEEN c.ts AND c.ts + INTERVAL '1' MINUTE"
+    )
+    assert "in time (-0:01:00.001000 to 0:00:00.001000)" in text

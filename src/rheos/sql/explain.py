@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import assert_never
 
 from rheos.graph.changes import Changes
@@ -110,10 +111,15 @@ def _node(plan: Plan) -> str:
             assert_never(plan)
 
 
+def _distance(distance: timedelta) -> str:
+    """Python writes a minute back as a day back and 23:59:00 on."""
+    return f"{'-' if distance < timedelta(0) else ''}{abs(distance)}"
+
+
 def _meeting(meeting: Meeting) -> str:
     match meeting:
         case CloseInTime():
-            return f"in time ({meeting.lower} to {meeting.upper})"
+            return f"in time ({_distance(meeting.lower)} to {_distance(meeting.upper)})"
         case InOneWindow():
             return "in one window"
         case AsOfTime():
