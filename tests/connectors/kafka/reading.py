@@ -27,7 +27,8 @@ class Topic:
         self.address = address
         self.name = name or f"t-{uuid.uuid4().hex[:12]}"
         self.admin = AdminClient({"bootstrap.servers": address})
-        self.admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(WITHIN_S)
+        made = self.admin.create_topics([NewTopic(self.name, partitions, 1)], request_timeout=WITHIN_S)
+        made[self.name].result(WITHIN_S)
         # A broker may hear of it a little after the controller has made it.
         wait_for(lambda: self.name in self.admin.list_topics(timeout=WITHIN_S).topics)
 
