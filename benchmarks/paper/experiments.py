@@ -5,6 +5,7 @@ from benchmarks.paper import (
     checkpoints,
     kafka_latency,
     latency,
+    latency_objective,
     soak,
     state_machine,
     stress,
@@ -24,5 +25,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     visitors.EXPERIMENT,
     stress.EXPERIMENT,
     kafka_latency.EXPERIMENT,
+    latency_objective.EXPERIMENT,
     soak.EXPERIMENT,
 )
