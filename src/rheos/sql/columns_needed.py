@@ -22,7 +22,6 @@ from rheos.graph.types import columns_read
 from rheos.sql.plan import (
     Aggregate,
     CallPlan,
-    Columns,
     Distinct,
     Explode,
     Filter,
@@ -40,6 +39,7 @@ from rheos.sql.plan import (
     ValueRows,
     Windowed,
     inputs_of,
+    names_of,
     with_inputs,
 )
 from rheos.sql.sharing import PlanNumbers
@@ -75,7 +75,7 @@ class _Narrowing:
         self._needed: dict[int, Names] = {}
         self._made: dict[int, Plan] = {}
         for root in roots:
-            self._need(root, _names(root.columns))
+            self._need(root, names_of(root))
 
     def needed(self, plan: Plan) -> Names:
         return self._needed[self._numbers.number(plan)]
@@ -126,14 +126,10 @@ class _Narrowing:
         return replace(plan, input=input, exprs=exprs, columns=columns)
 
 
-def _names(columns: Columns) -> Names:
-    return frozenset(column.name for column in columns)
-
-
 def _of(plan: Plan, names: Names) -> Names:
     """The columns of a plan among these, and those by which its changes are known. Rows have a column
     at least."""
-    found = names & _names(plan.columns)
+    found = names & names_of(plan)
     if plan.changes is not None:
         found |= {*plan.changes.key}
     return found or frozenset([plan.columns[0].name])
@@ -173,7 +169,7 @@ def _looked_at(plan: Plan, needed: Names) -> list[Names]:
                 for expr, column in zip(plan.exprs, plan.columns, strict=True)
                 if column.name in needed
             ]
-            return [columns_read(exprs, _names(plan.input.columns))]
+            return [columns_read(exprs, names_of(plan.input))]
         case CallPlan():
             return [needed.union(plan.spec.arguments)]
         case Explode():
@@ -191,6 +187,6 @@ def _looked_at(plan: Plan, needed: Names) -> list[Names]:
         case JoinPlan():
             return [needed.union(plan.keys.left), needed.union(plan.keys.right)]
         case Aggregate() | Distinct() | Ranked() | TopN() | OverPlan() | MatchPlan():
-            return [_names(plan.input.columns)]
+            return [names_of(plan.input)]
         case _:
             assert_never(plan)

@@ -41,6 +41,7 @@ from rheos.sql.plan import (
     Windowed,
     filtered,
     inputs_of,
+    names_of,
     with_inputs,
 )
 from rheos.sql.sharing import PlanNumbers
@@ -111,7 +112,7 @@ def _below(plan: Plan, condition: pl.Expr) -> Plan | None:
             of_keys = read and read <= {*plan.keys}
             return _filtering(plan, 0, condition) if of_keys else None
         case Windowed() | CallPlan() | Explode() | LookupPlan():
-            return _filtering(plan, 0, condition) if read <= _names(plan.input) else None
+            return _filtering(plan, 0, condition) if read <= names_of(plan.input) else None
         case JoinPlan():
             return _below_join(plan, condition, read) if read else None
         case Scan() | ValueRows() | Filter() | Retract() | TopN() | Ranked() | OverPlan() | MatchPlan():
@@ -122,16 +123,12 @@ def _below(plan: Plan, condition: pl.Expr) -> Plan | None:
 
 def _below_join(plan: JoinPlan, condition: pl.Expr, read: set[str]) -> Plan | None:
     """Into the side that all of its columns are of, where that side is not filled up with nulls."""
-    if read <= _names(plan.left) and plan.how in ("inner", "left"):
+    if read <= names_of(plan.left) and plan.how in ("inner", "left"):
         return _filtering(plan, 0, condition)
-    if read <= _names(plan.right) and plan.how in ("inner", "right"):
+    if read <= names_of(plan.right) and plan.how in ("inner", "right"):
         # The version of a time is that of all rows.
         return None if isinstance(plan.meeting, AsOfTime) else _filtering(plan, 1, condition)
     return None
-
-
-def _names(plan: Plan) -> set[str]:
-    return {column.name for column in plan.columns}
 
 
 def _filtering(plan: Plan, place: int, condition: pl.Expr) -> Plan | None:

@@ -404,6 +404,11 @@ def with_keys(input: Plan, keys: Sequence[Typed], what: str) -> tuple[Plan, tupl
     return projected(input, tuple(exprs), tuple(columns)), tuple(names)
 
 
+def names_of(plan: Plan) -> frozenset[str]:
+    """Of its columns."""
+    return frozenset(column.name for column in plan.columns)
+
+
 def inputs_of(plan: Plan) -> tuple[Plan, ...]:
     match plan:
         case Scan() | ValueRows():
