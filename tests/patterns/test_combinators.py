@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 import rheos as rh
@@ -31,6 +35,16 @@ def found(pattern: Pattern, stream: str, *, timed_out: bool = False, every_ms: i
 
 
 A = begin("a").where(step("a"))
+
+
+def one(name: str) -> Pattern:
+    """A group of one step."""
+    return begin(name).where(step(name))
+
+
+def many(name: str) -> Pattern:
+    """A group of one greedy step."""
+    return one(name).one_or_more().greedy()
 
 
 class TestContiguity:
@@ -236,3 +250,93 @@ class TestRefused:
             found(pattern(), "a b")
         assert raised.value.site is not None
         assert raised.value.site.file == __file__
+
+    @pytest.mark.parametrize(
+        ("pattern", "named"),
+        [
+            # A greedy step that a match may end with.
+            (lambda: A.next(many("b")), "'b' is greedy"),
+            (lambda: A.next("b").where(step("b")).times(3).greedy().optional(), "'b' is greedy"),
+            (lambda: A.next("b").where(step("b")).one_or_more().greedy().optional(), "'b' is greedy"),
+            (lambda: begin(many("a")).next("b").where(step("b")).optional(), "'a' is greedy"),
+            (lambda: begin(many("a")).next(many("b")).next(one("c")).optional(), "'b' is greedy"),
+            (lambda: begin(many("a")).next(many("b").next(one("c"))).optional(), "'a' is greedy"),
+            (
+                lambda: (
+                    begin(many("a"))
+                    .next(one("b"))
+                    .next("c")
+                    .where(step("c"))
+                    .times(2)
+                    .greedy()
+                    .optional()
+                ),
+                "'c' is greedy",
+            ),
+            (lambda: begin("a").one_or_more().greedy().not_next("n").where(step("n")), "'a' is greedy"),
+            # An absence that rules out every row.
+            (lambda: A.next(one("x")).optional().not_next("n"), "'n' rules out"),
+            (
+                lambda: begin(A.not_next("m").where(step("m")).next(one("b"))).not_next("n"),
+                "'n' rules out",
+            ),
+            # An absence without a row before it, or without an end.
+            (
+                lambda: A.optional().not_next("n").where(step("n")).next(one("b")).not_next("m"),
+                "nothing may come before",
+            ),
+            # What stands in the way of a step, and not what is written after it.
+            (
+                lambda: A.not_next("n").next("b").where(step("b")).not_next("m").next(one("c")),
+                "'n' before it",
+            ),
+            (
+                lambda: A.not_next("m").where(step("m")).next(one("x")).not_next("n").next(one("c")),
+                "'n' before it",
+            ),
+            (
+                lambda: (
+                    A.next(many("x")).followed_by("b").where(step("x")).next(many("c")).next(one("d"))
+                ),
+                "'x' before it is greedy",
+            ),
+        ],
+    )
+    def test_the_part_that_is_wrong_is_named(self, pattern: Callable[[], Pattern], named: str) -> None:
+        with pytest.raises(ProgramError) as raised:
+            found(pattern().within("1s"), "a b")
+        assert re.search(named, f"{raised.value.what} {raised.value.hint}")
+
+    def test_a_greedy_step_at_the_end_is_named_in_drawn_patterns(self) -> None:
+        """Each error about a greedy step goes away once that step alone is not greedy."""
+        refused = 0
+        for seed in range(300):
+            draw = Random(seed)
+            kinds = [
+                draw.choice(("one", "optional", "many", "three", "three?", "many?")) for _ in range(4)
+            ]
+            greedy = {at for at, kind in enumerate(kinds) if kind not in ("one", "optional")}
+            while (named := self._refused(kinds, greedy)) is not None:
+                refused += 1
+                assert named in greedy, (kinds, named)
+                greedy.remove(named)
+        assert refused > 100
+
+    @staticmethod
+    def _refused(kinds: list[str], greedy: set[int]) -> int | None:
+        pattern = begin("first").where(step("first"))
+        for at, kind in enumerate(kinds):
+            pattern = pattern.next(f"s{at}").where(step("abcd"[at]))
+            if kind.startswith("many"):
+                pattern = pattern.one_or_more()
+            if kind.startswith("three"):
+                pattern = pattern.times(3)
+            if at in greedy:
+                pattern = pattern.greedy()
+            if kind == "optional" or kind.endswith("?"):
+                pattern = pattern.optional()
+        try:
+            found(pattern.within("1s"), "a")
+        except ProgramError as error:
+            return int(re.findall(r"^step 's(\d)' is greedy", error.what)[0])
+        return None

@@ -14,19 +14,50 @@ __all__ = ["count", "delta", "time"]
 
 
 def count(n: int, *, after: bool = False) -> Evictor:
-    """Keeps the last n records. With `after` it does so once the result was computed."""
-    if not isinstance(n, int) or n < 0:
+    """Returns an evictor that keeps the last n records of a window.
+
+    Args:
+        n: number of records to keep.
+        after: whether records are dropped after the result is computed, instead of before.
+
+    Raises:
+        ProgramError: `n` is not a whole number of at least 0.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ProgramError(f"count({n!r}) keeps a whole number of records", site=call_site())
     return CountEvictor(n, after)
 
 
 def time(keeps: Duration, *, after: bool = False) -> Evictor:
-    """Keeps the records that are at most so long before the latest of them, in event time."""
+    """Returns an evictor that keeps the records of the last `keeps` of event time.
+
+    As in Flink, the bound is exclusive: a record exactly `keeps` older than the latest is dropped.
+
+    Args:
+        keeps: the length of time, counted back from the latest record of the window.
+        after: whether records are dropped after the result is computed, instead of before.
+    """
     return TimeEvictor(duration_ms(keeps), after)
 
 
 def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) -> Evictor:
-    """Keeps the records of which `of` gives a number within `threshold` of that of the last one."""
+    """Returns an evictor that keeps the records whose number is near that of the last record.
+
+    As in Flink, the bound is exclusive: a record whose number differs by exactly `threshold` is
+    dropped. If `threshold` is 0, so is the last record itself.
+
+    Args:
+        of: function that returns the number of a record.
+        threshold: difference from which on a record is dropped.
+        after: whether records are dropped after the result is computed, instead of before.
+
+    Raises:
+        ProgramError: `of` cannot be called with a record, or `threshold` is not a number.
+    """
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or threshold != threshold:
+        raise ProgramError(
+            f"delta() takes a number as its threshold, not {threshold!r}", site=call_site()
+        )
     if not callable(of):
         raise ProgramError(f"delta() takes a function of a record, not {of!r}", site=call_site())
     return DeltaEvictor(of, float(threshold), after)
@@ -69,8 +100,8 @@ class TimeEvictor(_KeepingEvictor):
         times = [element.timestamp for element in elements if element.timestamp is not None]
         if not times:
             return elements
-        least = max(times) - self.keeps_ms
-        return [e for e in elements if e.timestamp is None or e.timestamp >= least]
+        cutoff = max(times) - self.keeps_ms
+        return [e for e in elements if e.timestamp is None or e.timestamp > cutoff]
 
     def __str__(self) -> str:
         return f"time({self.keeps_ms} ms)"
@@ -85,7 +116,8 @@ class DeltaEvictor(_KeepingEvictor):
         if not elements:
             return elements
         last = float(self.of(elements[-1].record))
-        return [e for e in elements if abs(float(self.of(e.record)) - last) <= self.threshold]
+        # A difference that is NaN reaches no threshold, so the record stays, as in Flink.
+        return [e for e in elements if not abs(float(self.of(e.record)) - last) >= self.threshold]
 
     def __str__(self) -> str:
         return f"delta({self.threshold})"

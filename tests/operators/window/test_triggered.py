@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -209,8 +211,50 @@ def test_evictors_say_what_stays() -> None:
     text = "a1 a2 a7 a8 |20"
     end = rh.triggers.event_time()
     check(fired_by(end, evictor=rh.evictors.count(2)), text, "a 0-10 3,4")
-    check(fired_by(end, evictor=rh.evictors.time("1ms")), text, "a 0-10 3,4")
-    check(fired_by(end, evictor=rh.evictors.delta(lambda row: row.v, 2)), text, "a 0-10 2,3,4")
+    check(fired_by(end, evictor=rh.evictors.time("2ms")), text, "a 0-10 3,4")
+    check(fired_by(end, evictor=rh.evictors.delta(lambda row: row.v, 3)), text, "a 0-10 2,3,4")
+
+
+def test_bounds_of_evictors_are_exclusive_as_in_flink() -> None:
+    text = "a1 a2 a7 a8 |20"
+    end = rh.triggers.event_time()
+    check(fired_by(end, evictor=rh.evictors.time("1ms")), text, "a 0-10 4")
+    check(fired_by(end, evictor=rh.evictors.time("6ms")), text, "a 0-10 3,4")
+    check(fired_by(end, evictor=rh.evictors.delta(lambda row: row.v, 2)), text, "a 0-10 3,4")
+    check(fired_by(end, evictor=rh.evictors.count(4)), text, "a 0-10 1,2,3,4")
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("numbers", [[1.0], [3, 1, 2, 2], [0, math.nan, 1], [2, 0, math.nan]])
+def test_evictors_against_flinks_rules(bound: int, numbers: list[float]) -> None:
+    """Compares with the loops of Flink 2's CountEvictor, TimeEvictor and DeltaEvictor."""
+    elements = [rh.Element(number, 10 * at) for at, number in enumerate(numbers)]
+    of: Any = None
+    flink = {
+        rh.evictors.count(bound): elements[max(len(elements) - bound, 0) :],
+        rh.evictors.time(timedelta(milliseconds=10 * bound)): [
+            e for e in elements if not e.timestamp <= elements[-1].timestamp - 10 * bound
+        ],
+        rh.evictors.delta(lambda number: number, bound): [
+            e for e in elements if not abs(e.record - numbers[-1]) >= bound
+        ],
+    }
+    for evictor, kept in flink.items():
+        assert evictor.evict_before(list(elements), of) == kept, str(evictor)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: rh.evictors.count(-1),
+        lambda: rh.evictors.count(True),
+        lambda: rh.evictors.delta(abs, math.nan),
+        lambda: rh.evictors.delta(abs, "3"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_bound_is_refused(wrong: Any) -> None:
+    with pytest.raises(rh.ProgramError, match=r"test_triggered\.py"):
+        wrong()
 
 
 def test_what_is_evicted_after_the_result_is_gone_for_the_next() -> None:

@@ -32,6 +32,7 @@ from rheos.graph.patterns import (
     PatternTree,
     steps,
 )
+from rheos.operators.pattern import ends
 from rheos.operators.pattern.contradictions import never_holds
 from rheos.operators.pattern.preference import in_order_of_preference
 
@@ -212,7 +213,7 @@ class _Compiler:
                 raise ProgramError(
                     "nothing may come before this that is taken in every match, so there is no row "
                     "behind which something could be absent",
-                    site=self._absences()[0].site,
+                    site=ends.first_absence(self._pattern.parts).site,
                     hint="begin the pattern with a step that is not optional",
                 )
             self._links[_START, entry.position, Contiguity.NEXT, entry.guards] = None
@@ -238,12 +239,12 @@ class _Compiler:
                 found.add(end.position)
                 continue
             if not guards.first and not guards.between:
-                raise self._greedy_at_the_end(end.position)
+                raise self._greedy_at_the_end()
             leads = Leads.ENDS_IN_TIME if guards.between else Leads.ENDS_AT_NEXT
             if leads is Leads.ENDS_IN_TIME and self._pattern.within_ms is None:
                 raise ProgramError(
                     "the pattern ends with rows that may not come, and does not say for how long",
-                    site=self._absences()[-1].site,
+                    site=ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
                     hint='say so: .within("10m")',
                 )
             made = self._edges(len(edges), leads, -1, -1, Contiguity.FOLLOWED_BY, guards, False)
@@ -282,8 +283,8 @@ class _Compiler:
         of_places = [repeats for step, repeats in repeated if step.name == name]
         return len(of_places) > 1 or any(of_places)
 
-    def _greedy_at_the_end(self, position: int) -> ProgramError:
-        step = self._places[position].step
+    def _greedy_at_the_end(self) -> ProgramError:
+        step = ends.last_greedy_step(self._pattern.parts)
         return ProgramError(
             f"step {step.name!r} is greedy, and a match may end with it: nothing gives way to it",
             site=step.site,
@@ -475,12 +476,23 @@ class _Compiler:
                     hint=self._why(step),
                 )
         if not found:
-            absence = self._absences()[-1]
-            raise ProgramError(
+            raise self._never_ends()
+
+    def _never_ends(self) -> ProgramError:
+        absence = ends.last_absence(self._pattern.parts, Contiguity.NEXT)
+        if not absence.condition:
+            return ProgramError(
                 f"the pattern can never match: {absence.name!r} rules out every row",
                 site=absence.site,
                 hint="say by .where(...) which rows may not come",
             )
+        step = ends.last_greedy_step(self._pattern.parts)
+        return ProgramError(
+            f"the pattern can never match: step {step.name!r} is greedy and takes every row, so no row "
+            f"can come after it, as {absence.name!r} requires",
+            site=step.site,
+            hint=f"leave out .greedy(), or say by .where(...) which rows {step.name!r} takes",
+        )
 
     def _possible(self, edge: PatternEdge) -> bool:
         guards = edge.guards
@@ -508,29 +520,19 @@ class _Compiler:
         until = step.quantifier.until
         if until is not None and (not until or until.same(step.condition)):
             return "each row that it could take ends it by .until(...): ask for others there"
-        greedy = [s for s in self._steps if s.quantifier.greedy and s is not step]
-        for other in greedy:
-            if not other.condition or other.condition.same(step.condition):
+        for other in ends.backwards_from(step, self._pattern.parts):
+            if other.condition and not other.condition.same(step.condition):
+                continue
+            if isinstance(other, Absence):
+                return f"{other.name!r} before it rules out every row that it could take"
+            if other.quantifier.greedy:
                 return (
                     f"step {other.name!r} before it is greedy and takes every row that it could take: "
                     "leave out .greedy(), or give the two conditions that differ"
                 )
-        for absence in self._absences():
-            if not absence.condition or absence.condition.same(step.condition):
-                return f"{absence.name!r} before it rules out every row that it could take"
         if self._pattern.preferring:
             return "a match is whole before it comes there: leave out what is reluctant at the end"
         return "a step before it can never take a row"
-
-    def _absences(self) -> list[Absence]:
-        def inside(parts: Sequence[Part]) -> Iterable[Absence]:
-            for part in parts:
-                if isinstance(part, Absence):
-                    yield part
-                elif isinstance(part, Group):
-                    yield from inside(part.parts)
-
-        return list(inside(self._pattern.parts))
 
 
 def _entered(entries: Sequence[_Entry], contiguity: Contiguity) -> tuple[_Entry, ...]:
