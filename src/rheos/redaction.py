@@ -16,6 +16,10 @@ _PARAMETER = re.compile(
     re.IGNORECASE,
 )
 
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|pwd|signature|credential|private|api_?key|access_?key|auth", re.IGNORECASE
+)
+
 
 def redacted(text: str) -> str:
     """The text, with what stands before the host of a URL, and query parameters by the names of
@@ -27,6 +31,26 @@ def redacted(text: str) -> str:
     if "://" not in text:
         return text
     return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+
+
+def redacted_values(value: Any) -> Any:
+    """Return a value of JSON without secrets: credentials in URLs, and whatever has a secret's name.
+
+    >>> redacted_values({"directory": "s3://k:s@b/a", "parameters": {"db_password": "x", "n": 3}})
+    {'directory': 's3://***@b/a', 'parameters': {'db_password': '***', 'n': 3}}
+    """
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {
+                name: "***" if _SECRET_NAME.search(str(name)) else redacted_values(each)
+                for name, each in value.items()
+            }
+        case list() | tuple():
+            return [redacted_values(each) for each in value]
+        case _:
+            return value
 
 
 def without(text: str, secrets: Iterable[str]) -> str:

@@ -70,12 +70,12 @@ def test_of_the_history_what_is_asked_for(asking: Asking) -> None:
 
 def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> None:
     key = asking.key()
-    assert asking.post(f"/jobs/{key}/savepoint", {"directory": "/s"}) == (
+    assert asking.post(f"/jobs/{key}/savepoint", {"directory": "/data/s"}) == (
         200,
-        {"directory": "/s/savepoint-1"},
+        {"directory": "/data/s/savepoint-1"},
     )
     assert asking.post(f"/jobs/{key}/stop", {"drain": True}) == (200, {"directory": "None/savepoint-1"})
-    assert job.asked == [("savepoint", "/s"), ("stop", None, True)]
+    assert job.asked == [("savepoint", "/data/s"), ("stop", None, True)]
     lines = [
         (line["who"], line["operation"], line["job"], line["outcome"]) for line in asking.audited()
     ]
@@ -85,6 +85,22 @@ def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> N
         ("oncall", "stop", "job", "asked for"),
         ("oncall", "stop", "job", "done"),
     ]
+    assert asking.audited()[0]["arguments"] == {"directory": "/data/s"}
+
+
+def test_a_refused_path_is_in_the_audit_without_its_credentials(asking: Asking, job: StandIn) -> None:
+    path, place = f"/jobs/{asking.key()}/savepoint", "s3://key:hidden@bucket/a"
+    status, error = asking.post(path, {"directory": place})
+    assert (status, job.asked) == (400, [])
+    assert "'directory' is 's3://***@bucket/a', which is not below" in error["what"]
+    asked, refused = asking.audited()
+    assert asked["arguments"] == refused["arguments"] == {"directory": "s3://***@bucket/a"}
+    assert "not below" in refused["outcome"]
+    body = {"file": "../v2.py", "parameters": {"api_key": "hidden"}}
+    assert asking.post(f"/jobs/{asking.key()}/fork", body)[0] == 400
+    assert asking.audited()[-1]["arguments"]["parameters"] == {"api_key": "***"}
+    assert asking.audited()[-1]["arguments"]["file"] == "../v2.py"
+    assert "hidden" not in json.dumps(asking.audited())
 
 
 def test_a_subtask_is_profiled_by_who_may_operate(asking: Asking, job: StandIn) -> None:

@@ -8,6 +8,7 @@ short tombstones, never deleted, so that a driver that was suspended finds its n
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rheos.checkpoint.log_entries import (
@@ -97,6 +98,18 @@ class JobLog:
             assert before is not None, "CP31: a log begins with a claim"
             number, stored = number - 1, before
         return LogView(last + 1, newest.entry, tuple(reversed(completed)))
+
+    def savepoints(self) -> Iterator[str]:
+        """Yield the folder of every savepoint that the log names, the newest first; also of those whose
+        checkpoints retention has dropped. Reads an entry at a time."""
+        origins: set[str] = set()
+        for number in range(self._last_number(), 0, -1):
+            entry = self._get(number).entry
+            if isinstance(entry, CheckpointCompleted) and entry.savepoint:
+                yield entry.savepoint
+            if entry.origin is not None and entry.origin.directory not in origins:
+                origins.add(entry.origin.directory)
+                yield entry.origin.directory
 
     def identity(self) -> str:
         """Who began the log. No other log has it, also not one that comes into this one's place. Only

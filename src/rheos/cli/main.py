@@ -501,6 +501,14 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
+    savepoint_dir: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where requests may have savepoints written and read, besides the checkpoint "
+            "directory of the job. May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
@@ -532,7 +540,15 @@ def dashboard(
 
     directories = [absolute(each) for each in checkpoint_dir or []]
     config = DashboardConfig(
-        host, port, directories, tokens, audit, certificate, key, unencrypted=unencrypted
+        host,
+        port,
+        directories,
+        [absolute(each) for each in savepoint_dir or []],
+        tokens,
+        audit,
+        certificate,
+        key,
+        unencrypted=unencrypted,
     )
     raise typer.Exit(dashboard(config))
 

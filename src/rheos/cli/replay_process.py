@@ -19,6 +19,7 @@ from rheos.cli.fork import fork_object
 from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
 from rheos.control.registry import Registry, find_job
+from rheos.dashboard.arguments import program_file
 from rheos.dashboard.replays import (
     MAX_REQUEST_BYTES,
     AnsweredReplay,
@@ -114,28 +115,16 @@ def _fork(job: str, asked: ForkRequest) -> dict[str, Any]:
 
 
 def forked_program(job: str, asked: ForkRequest) -> Path:
-    """The file that is meant: whoever may operate a job may not run any file of the machine. Raises
-    ConfigurationError."""
-    started = find_job(job, Registry().records()).program
-    if started is None:
+    """Return the file of the changed program. Raises ConfigurationError."""
+    record = find_job(job, Registry().records())
+    if asked.file is not None or record.program is None:
+        return Path(program_file(asked.file or "", record))
+    if not asked.parameters:
         raise ConfigurationError(
-            "nothing says which program the job runs", hint="use the command on its machine: rheos fork"
+            "the program that runs would be compared with itself",
+            hint='name another "file", or other "parameters"',
         )
-    if asked.file is None:
-        if not asked.parameters:
-            raise ConfigurationError(
-                "the program that runs would be compared with itself",
-                hint='name another "file", or other "parameters"',
-            )
-        return Path(started.file)
-    folder = Path(started.folder).resolve()
-    file = (folder / asked.file).resolve()
-    if not file.is_relative_to(folder) or not file.is_file():
-        raise ConfigurationError(
-            f"there is no file {asked.file!r} in the folder in which the job was started",
-            hint="put the changed program there, and name it from there: job_v2.py",
-        )
-    return file
+    return Path(record.program.file)
 
 
 if __name__ == "__main__":

@@ -109,14 +109,27 @@ class Audit:
         except OSError as error:
             raise ConfigurationError(f"the audit cannot be written: {error}") from error
 
-    def note(self, who: str, address: str, operation: str, job: str, outcome: str) -> None:
-        """Raises OSError: what cannot be noted is not done."""
+    def note(
+        self,
+        who: str,
+        address: str,
+        operation: str,
+        job: str,
+        arguments: Mapping[str, Any],
+        outcome: str,
+    ) -> None:
+        """Add a line. `arguments` are without secrets.
+
+        Raises:
+            OSError: the line cannot be written; then the caller must not do the operation.
+        """
         line = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "who": who,
             "from": address,
             "operation": operation,
             "job": job,
+            "arguments": arguments,
             "outcome": outcome,
         }
         os.write(self._file, (json.dumps(line) + "\n").encode())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rheos.dashboard import served
 from rheos.dashboard.access import Access, Audit, Holder, Role
+from rheos.dashboard.arguments import check_value, checked, shown
 from rheos.dashboard.aside import Aside
 from rheos.dashboard.feeds import Feeds
 from rheos.dashboard.openapi import BASE, document
 from rheos.dashboard.operations import OPERATIONS, Operation, RestRequest
 from rheos.dashboard.replays import BusyError, ReplayProcesses
-from rheos.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs
+from rheos.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
 from rheos.errors import (
     ConfigurationError,
     InternalError,
@@ -84,11 +86,14 @@ class Dashboard:
         audit: Audit,
         hosts: Sequence[str],
         feeds: Feeds | None = None,
+        savepoint_folders: Sequence[str] = (),
     ) -> None:
+        """`savepoint_folders`: where savepoints may be, besides checkpoint directories."""
         self._jobs = jobs
         self._access = access
         self._audit = audit
         self._feeds = feeds or Feeds()
+        self._savepoint_folders = savepoint_folders
         self._operating = Aside(_MAX_AT_WORK)
         self._replays = ReplayProcesses()
         self._document = document()
@@ -133,24 +138,38 @@ class Dashboard:
         job = None if named is None else self._jobs.find(named)
         query = {name: request.query_params.getlist(name) for name in operation.query}
         asked = RestRequest(self._jobs, job, query, body, self._replays)
+        for name, values in query.items():
+            check_value(name, values)
         if operation.role is Role.LOOK:
             return msgspec.json.encode(operation.run(asked))
         assert job is not None, "operations that change something are of a job"
-        self._note(operation, request, holder, job, "asked for")
+
+        def note(outcome: str) -> None:
+            self._note(operation, request, holder, job, shown(body, query), outcome)
+
+        note("asked for")
         try:
+            if not isinstance(job, StoredJob):
+                asked = replace(asked, body=checked(body, job, self._savepoint_folders))
             done = operation.run(asked)
         except RheosError as error:
-            self._note(operation, request, holder, job, f"{type(error).__name__}: {error.what}")
+            note(f"{type(error).__name__}: {error.what}")
             raise
-        self._note(operation, request, holder, job, "done")
+        note("done")
         return msgspec.json.encode(done)
 
     def _note(
-        self, operation: Operation, request: Request, holder: Holder, job: Served, outcome: str
+        self,
+        operation: Operation,
+        request: Request,
+        holder: Holder,
+        job: Served,
+        arguments: Mapping[str, Any],
+        outcome: str,
     ) -> None:
         address = request.client.host if request.client is not None else ""
         try:
-            self._audit.note(holder.name, address, operation.name, job.job, outcome)
+            self._audit.note(holder.name, address, operation.name, job.job, arguments, outcome)
         except OSError as error:
             raise TransportError(
                 f"the audit could not be written, and nothing is done: {error}"
@@ -225,7 +244,7 @@ async def _body(request: Request, operation: Operation) -> Any:
             raise ConfigurationError(f"the body is larger than {MAX_BODY_BYTES} bytes")
     try:
         return msgspec.json.decode(data or b"{}", type=operation.body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ConfigurationError(
             f"the body is not what {operation.name!r} takes: {error}", hint="see /openapi.json"
         ) from error

@@ -55,10 +55,10 @@ def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, 
         {
             "name": name,
             "in": "query",
-            "description": meaning,
+            "description": parameter.description,
             "schema": {"type": "array", "items": {"type": "string"}},
         }
-        for name, meaning in operation.query.items()
+        for name, parameter in operation.query.items()
     ]
     if "{job}" in operation.path:
         job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}

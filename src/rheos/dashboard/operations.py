@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,7 @@ from rheos.control.findings import JobFinding
 from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
+from rheos.dashboard.arguments import Meaning, QueryParameter, SavepointFolder, meanings
 from rheos.dashboard.replays import (
     DebugRequest,
     ForkRequest,
@@ -27,24 +28,25 @@ from rheos.protocol.stacks import StackProfile
 
 
 class SavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    directory: str | None = None
-    """Below which the savepoint's folder is made; null for the job's own checkpoint directory."""
+    directory: SavepointFolder | None = None
+    """Folder below which the savepoint's own is made: below the job's checkpoint directory, or a folder
+    that the dashboard was started with; null for the job's checkpoint directory."""
 
 
 class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    directory: str | None = None
+    directory: SavepointFolder | None = None
     drain: bool = False
     """The input ends first, so that all windows fire: for a job that will not go on."""
 
 
 class RescaleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    parallelism: int
+    parallelism: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
     """How many subtasks each operator is to have."""
 
 
 class ProfileRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    subtask: int = 0
-    seconds: float = 10.0
+    subtask: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
     """For how long it is looked at."""
 
 
@@ -83,10 +85,15 @@ class Operation:
     """The type of what it gives, as msgspec says it."""
     body: type[msgspec.Struct] | None = None
     """Of what is posted; None is asked by GET."""
-    query: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that may be given several times, and what they mean."""
+    query: Mapping[str, QueryParameter] = field(default_factory=dict)
+    """Parameters that may be given several times, by name."""
     takes_long: bool = False
     """Though it only looks."""
+
+    def __post_init__(self) -> None:
+        """Raises TypeError where an argument does not declare what its text means."""
+        if self.body is not None:
+            meanings(self.body)
 
     @property
     def role(self) -> Role:
@@ -150,7 +157,7 @@ OPERATIONS = (
         f"{_JOB}/history",
         "What the figures were: fine for an hour, coarse for a week",
         lambda asked: served.history(_of(asked), asked.query.get("figure", [])),
-        query={"figure": "The name of a figure; all where none is given"},
+        query={"figure": QueryParameter("The name of a figure; all where none is given", Meaning.TEXT)},
     ),
     Operation(
         "checkpoints",
@@ -172,7 +179,7 @@ OPERATIONS = (
         "What the job and the program's functions have logged: the newest lines, the oldest first",
         lambda asked: served.logs(_of(asked), asked.query.get("lines", [])),
         list[LoggedLine],
-        query={"lines": "How many, 1000 at the most; 200 where it is not said"},
+        query={"lines": QueryParameter("Number of lines, up to 1000; 200 by default", Meaning.TEXT)},
     ),
     Operation(
         "why-not",
@@ -180,9 +187,11 @@ OPERATIONS = (
         "Why a window or timer of an operator has not fired yet",
         lambda asked: _replayed(asked, "why-not", _why_not(asked.query)),
         query={
-            "operator": "Its id or name",
-            "key": "A key of it, or column=value with commas between",
-            "window": "The window's start, or START/END: as in ISO 8601, or ms since the epoch",
+            "operator": QueryParameter("Its id or name", Meaning.TEXT),
+            "key": QueryParameter("A key of it, or column=value with commas between", Meaning.TEXT),
+            "window": QueryParameter(
+                "The window's start, or START/END: as in ISO 8601, or ms since the epoch", Meaning.TEXT
+            ),
         },
         takes_long=True,
     ),

@@ -15,11 +15,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from rheos.control.registry import JobRecord
+from rheos.dashboard.arguments import ProgramFile, SavepointPath, Text, Values
 from rheos.errors import ConfigurationError, InternalError, TransportError
 from rheos.protocol.error_data import ErrorData
 
@@ -29,6 +30,7 @@ _COMMAND = (sys.executable, "-m", "rheos.cli.replay_process")
 _MOST_AT_ONCE = 4
 """Over all jobs: each has the rows that it reads in memory."""
 
+CheckpointNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
@@ -38,46 +40,47 @@ class _Replayed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class WhyRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
-    sink: str
+    sink: Text
     """Its name, or its id."""
-    row: dict[str, Any]
+    row: Values
     """The values of some of its columns."""
     rows: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3
     """So many of the newest that have them are explained."""
-    for_: str | None = None
+    for_: Text | None = None
     """How far event time is to go beyond the checkpoint's, such as "10m"; null: all there is now."""
-    from_savepoint: str | None = None
-    """The folder of a savepoint of the job, in place of its checkpoints."""
+    from_savepoint: SavepointPath | None = None
+    """The folder of a savepoint that the job's log names, in place of its checkpoints."""
     from_start: bool = False
 
 
 class DebugRequest(_Replayed, frozen=True, kw_only=True, rename={"from_": "from"}):
-    key: str | dict[str, Any]
+    key: Text | Values
     """Its value as text, or its values by column."""
-    operator: str | None = None
-    from_: int | None = None
+    operator: Text | None = None
+    from_: CheckpointNumber | None = None
     """The number of a checkpoint that the job keeps; null: its newest."""
-    until: int | None = None
+    until: CheckpointNumber | None = None
     """That of a later one, up to which input is read; null: all there is now."""
 
 
 class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
-    file: str | None = None
+    file: ProgramFile | None = None
     """The changed program: a path within the folder in which the job was started; null: the same."""
-    parameters: dict[str, str] = {}
+    parameters: dict[Text, Text] = {}
     """Other values of the program's parameters."""
-    for_: str | None = None
-    key: list[str] = []
+    for_: Text | None = None
+    key: list[Text] = []
     """The columns by which rows are held against each other; none: those of the last key_by."""
-    from_savepoint: str | None = None
+    from_savepoint: SavepointPath | None = None
+    """As for `why`."""
     allow_dropped: bool = False
     samples: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10
 
 
 class WhyNotRequest(_Replayed, frozen=True, kw_only=True):
-    operator: str
-    key: str | None = None
-    window: str | None = None
+    operator: Text
+    key: Text | None = None
+    window: Text | None = None
 
 
 ReplayRequest = WhyRequest | DebugRequest | ForkRequest | WhyNotRequest

@@ -258,8 +258,10 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
     """Of a job that does not run, too: its file is where its driver has left it. Raises
     ConfigurationError where `wanted` is no number of lines."""
     most = wanted[-1] if wanted else str(_LOG_LINES)
-    if not most.isdecimal() or not 0 < int(most) <= MAX_LINES:
-        raise ConfigurationError(f"{most!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}")
+    if not most.isdecimal() or len(most) > 9 or not 0 < int(most) <= MAX_LINES:
+        raise ConfigurationError(
+            f"{most[:40]!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}"
+        )
     match served:
         case JobRecord():
             path = None if served.log is None else Path(served.log)

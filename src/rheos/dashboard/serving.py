@@ -25,6 +25,8 @@ class DashboardConfig:
     """0 takes a free one."""
     directories: Sequence[str] = field(default_factory=tuple)
     """Checkpoint directories whose jobs are served, running or not."""
+    savepoint_directories: Sequence[str] = field(default_factory=tuple)
+    """Where requests may have savepoints written and read, besides the jobs' checkpoint directories."""
     tokens: Path | None = None
     """A file of tokens with roles; None draws one token that may do all."""
     audit: Path | None = None
@@ -71,7 +73,13 @@ class DashboardServer:
             self._socket = _listening(config)
             undo.callback(self._socket.close)
             names = [config.host, *_LOOPBACK] if config.host in _LOOPBACK else ["*"]
-            dashboard = Dashboard(ServedJobs(config.directories), Access(holders), self._audit, names)
+            dashboard = Dashboard(
+                ServedJobs(config.directories),
+                Access(holders),
+                self._audit,
+                names,
+                savepoint_folders=config.savepoint_directories,
+            )
             self._dashboard = dashboard
             settings = uvicorn.Config(
                 dashboard.app,
