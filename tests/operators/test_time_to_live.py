@@ -105,6 +105,8 @@ class Oracle:
             self.register(at - 3 * TTL_MS, user)
 
     def advance(self, watermark: int) -> None:
+        if watermark <= self.passed:
+            return
         while self.timers and self.timers[0][0] <= watermark:
             at, _, user = heapq.heappop(self.timers)
             said = self.users.setdefault(user, User()).known(max(at, self.passed))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,9 @@ class Sessions(rh.KeyedProcessFunction):
         self.until.value = max(self.until.value, step.at + GAP_MS)
         ctx.timers.register(self.until.value)
         self.steps.value += 1
+        if step.at % 4 == 0:
+            # Mostly behind the watermark: it is to fire as that advances, and not before.
+            ctx.timers.register(step.at - GAP_MS)
         yield Story(step.user, f"step {self.steps.value} at {step.at}, behind {ctx.watermark}")
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Story]:
@@ -74,11 +79,15 @@ class Oracle:
         self.live.discard((self.until.get(user, 0), user))
         self.until[user] = max(self.until.get(user, 0), step.at + GAP_MS)
         self.register(self.until[user], user)
+        if step.at % 4 == 0:
+            self.register(step.at - GAP_MS, user)
         self.steps[user] = self.steps.get(user, 0) + 1
         self.told.append((user, f"step {self.steps[user]} at {step.at}, behind {self.watermark}"))
 
     def advance(self, watermark: int) -> None:
-        self.watermark = max(self.watermark, watermark)
+        if watermark <= self.watermark:
+            return
+        self.watermark = watermark
         while self.timers and self.timers[0][0] <= self.watermark:
             at, _, user = heapq.heappop(self.timers)
             if (at, user) not in self.live:
@@ -155,3 +164,66 @@ def test_and_after_restarts_and_out_of_a_process_before_it(seed: int) -> None:
         checkpoint=CheckpointConfig(interval_ms=50),
     )
     assert by_user(stories(done.out)) == by_user(oracle(given))
+
+
+@dataclass
+class Reading:
+    k: str
+    i: int
+    at: int
+
+
+@dataclass
+class Called:
+    what: str
+    rows: int
+    watermark: int
+
+
+class Overdue(rh.KeyedProcessFunction):
+    """Registers a timer behind the watermark at the second row."""
+
+    n = rh.ValueState(int, default=0)
+
+    def process_element(self, row: Reading, ctx: rh.KeyedContext) -> Iterator[Called]:
+        self.n.value += 1
+        if row.i == 1:
+            ctx.timers.register(10)
+        yield Called("row", self.n.value, ctx.watermark)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Called]:
+        yield Called("timer", self.n.value, ctx.watermark)
+
+
+@rh.compiled
+class CompiledOverdue(Overdue):
+    n = rh.ValueState(int, default=0)
+
+    def process_element(self, row: Reading, ctx: rh.KeyedContext) -> Iterator[Called]:
+        self.n.value = self.n.value + 1
+        if row.i == 1:
+            ctx.timers.register(10)
+        yield Called("row", self.n.value, ctx.watermark)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Called]:
+        yield Called("timer", self.n.value, ctx.watermark)
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 1000])
+@pytest.mark.parametrize("function", [Overdue, CompiledOverdue])
+def test_an_overdue_timer_fires_as_the_watermark_advances(function: Any, batch_rows: int) -> None:
+    """The calls and watermarks are those that Flink 2.3 makes for these rows."""
+    env = rh.Environment(1, runtime="simulated", batch_rows=batch_rows)
+    given = [Reading("a", i, at) for i, at in enumerate([100, 50, 60, 130, 131])]
+    rows = env.from_source(
+        rh.collection(given), watermark=rh.Watermark.bounded_out_of_orderness("0s", on="at")
+    )
+    rows.key_by("k").process(function()).collect("out")
+    called = env.execute("overdue").collected["out"].to_pylist()
+    assert [(c["what"], c["rows"], c["watermark"]) for c in called][1:] == [
+        ("row", 2, 99),
+        ("row", 3, 99),
+        ("row", 4, 99),
+        ("timer", 4, 129),
+        ("row", 5, 129),
+    ]

@@ -196,3 +196,19 @@ def test_any_sequence_leaves_what_a_set_would_have(steps: list[tuple[str, str, i
         assert len(timers.event) == len(model)
     timers.take()
     assert timers.restored().due(9) == sorted(model)
+
+
+def test_an_overdue_timer_waits_for_the_watermark_to_advance_also_once_restored() -> None:
+    timers = Timers()
+    timers.at("a").register(20)
+    timers.event.fired(10)
+    timers.at("b").register(5)
+    assert timers.due(10) == []
+    timers.take()
+    timers.at("c").register(10)
+    timers.take()
+    for each in (timers, timers.restored()):
+        assert each.due(9) == each.due(10) == []
+        assert each.due(11) == [(5, "b"), (10, "c")]
+        each.event.fired(11)
+        assert each.due(20) == [(20, "a")]

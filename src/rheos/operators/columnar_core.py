@@ -121,13 +121,15 @@ class ColumnarCore(ProcessCore):
                 until_ms = int(reached[start])
                 if queue.heap[0][0] <= until_ms:
                     self.watermark_ms = max(self.watermark_ms, until_ms)
-                    # A timer that was set into the past is called at what the row before had reached.
+                    # A timer registered behind the watermark fires once the watermark advances from
+                    # what the row before had reached, and is called at that.
                     if start:
                         self._passed(int(reached[start - 1]))
                     yield from self._fire(queue, until_ms)
                 next_ms = queue.next_ms()
                 if next_ms is not None:
-                    stop = int(np.searchsorted(reached, next_ms))
+                    # One that is left and overdue waits until the watermark advances.
+                    stop = int(np.searchsorted(reached, max(next_ms, until_ms + 1)))
             start = yield from self._rows(delivery, start, stop)
         if reached is not None:
             self._passed(int(reached[-1]))
@@ -142,8 +144,10 @@ class ColumnarCore(ProcessCore):
         return reduce(np.maximum, [each for each in times if each is not None], passed_ms)
 
     def _passed(self, timestamp_ms: int) -> None:
-        """All rows and timers up to there have been called for: state that is gone by then may go."""
+        """Notes that all rows and timers up to there have been called for: state that has expired by
+        then may go, and a timer registered up to there waits until the watermark advances."""
         self.scope.passed_ms = max(self.scope.passed_ms, timestamp_ms)
+        self.timers.event.fired(timestamp_ms)
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         yield from self._fire_all(self.timers.event, until_ms)

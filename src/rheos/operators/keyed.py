@@ -191,8 +191,10 @@ class KeyedCore(Calls, ProcessCore):
         return floor if timestamp is None or timestamp < floor else timestamp
 
     def _passed(self, timestamp_ms: int) -> None:
-        """All rows and timers up to there have been called for: state that is gone by then may go."""
+        """Notes that all rows and timers up to there have been called for: state that has expired by
+        then may go, and a timer registered up to there waits until the watermark advances."""
         self.context.passed_ms = max(self.context.passed_ms, timestamp_ms)
+        self.timers.event.fired(timestamp_ms)
 
     def _process(
         self,
@@ -218,7 +220,8 @@ class KeyedCore(Calls, ProcessCore):
                 if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
                     here = context.call, context.key, context.timestamp
                     self.watermark_ms = max(self.watermark_ms, until_ms)
-                    # A timer that was set into the past is called at what the row before had reached.
+                    # A timer registered behind the watermark fires once the watermark advances from
+                    # what the row before had reached, and is called at that.
                     if context.call:
                         self._passed(passed(context.call - 1))
                     yield from self._fire(timers.event, until_ms, among_rows=True)

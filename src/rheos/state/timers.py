@@ -1,6 +1,9 @@
 """The timers of a keyed operator: by key, in event time and in processing time. They are state, too.
 
-They fire in the order of their timestamps, and of their encoded keys where these are equal.
+They fire in the order of their timestamps, and of their encoded keys where these are equal. An
+event-time timer registered at or before the current watermark is *overdue*: it fires once the watermark
+advances, as in Flink. So the order of calls depends on the watermark alone, and not on how rows are cut
+into batches.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ TIMERS = "timers"
 NAMESPACE = struct.Struct(">cq")
 """Of a timer: its mark and its time."""
 
+_FIRED = struct.Struct(">q")
+"""Value of an overdue timer: the watermark that was reached when it was stored. Other timers, and those
+stored by version 0.1, have no value."""
+
 EVENT, PROCESSING = b"e", b"p"
 """The marks of the two kinds of timers: they begin the namespace of their rows."""
 
@@ -35,8 +42,20 @@ _DELETED_IN_HEAP = 1024
 
 Timer = tuple[int, Key]
 
-_Frozen: TypeAlias = tuple[bytes, list[Timer], list[Timer]]
-"""Of one kind of timers: its mark, those to write, those to delete."""
+_Frozen: TypeAlias = tuple[bytes, int, list[Timer], list[Timer]]
+"""Of one kind of timers: its mark, the watermark up to which they have fired, those to write, those to
+delete."""
+
+
+def stored_value(timestamp_ms: int, fired_ms: int) -> bytes:
+    """Return what is stored as the value of a timer, where timers up to `fired_ms` have fired."""
+    return _FIRED.pack(fired_ms) if timestamp_ms <= fired_ms else b""
+
+
+def fired_of(value: bytes) -> int:
+    """Return the watermark up to which timers had fired, from the stored value of one of them."""
+    fired_ms: int = _FIRED.unpack(value)[0] if value else MIN_TIMESTAMP_MS
+    return fired_ms
 
 
 class TimerQueue(ABC):
@@ -45,6 +64,16 @@ class TimerQueue(ABC):
     heap: list[tuple[int, bytes, Key]]
     """By time and encoded key. Its first is the next timer, or one that was deleted and would have been
     before it; it is empty where there is none."""
+
+    fired_ms = MIN_TIMESTAMP_MS
+    """Watermark up to which all timers have fired that were registered before it was reached. A timer
+    registered since at or before it waits until the watermark advances. Always the least for timers in
+    processing time."""
+
+    def fired(self, until_ms: int) -> None:
+        """Notes that all timers up to this watermark have fired."""
+        if until_ms > self.fired_ms:
+            self.fired_ms = until_ms
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -62,7 +91,8 @@ class TimerQueue(ABC):
 
     @abstractmethod
     def pop(self, until_ms: int) -> Timer | None:
-        """The first timer at or before `until_ms`, which is then no more."""
+        """Remove and return the first timer at or before `until_ms`. Return None if there is none, or
+        if the watermark has not advanced to it since timers were fired last."""
 
     @abstractmethod
     def clear(self) -> None: ...
@@ -122,7 +152,7 @@ class MemoryTimerQueue(TimerQueue):
 
     def pop(self, until_ms: int) -> Timer | None:
         next_ms = self.next_ms()
-        if next_ms is None or next_ms > until_ms:
+        if next_ms is None or next_ms > until_ms or until_ms <= self.fired_ms:
             return None
         timestamp_ms, _, key = heapq.heappop(self.heap)
         timer = (timestamp_ms, key)
@@ -139,6 +169,7 @@ class MemoryTimerQueue(TimerQueue):
         for known in (self._live, self._added, self._removed):
             known.clear()
         self.heap.clear()
+        self.fired_ms = MIN_TIMESTAMP_MS
 
     def changes(self) -> int:
         return len(self._added) + len(self._removed)
@@ -220,7 +251,7 @@ class MemoryTimers(TimerService):
     def snapshot(self) -> SnapshotPart:
         queues = (self.event, self.processing)
         full = self._chain.next_is_full(sum(queue.changes() for queue in queues))
-        frozen = [(queue.mark, *queue.freeze(full)) for queue in queues]
+        frozen = [(queue.mark, queue.fired_ms, *queue.freeze(full)) for queue in queues]
         mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, _rows(frozen))
         return self._part(mode, frozen)
@@ -228,18 +259,19 @@ class MemoryTimers(TimerService):
     def savepoint(self) -> SnapshotPart:
         """All timers. What has changed since the last snapshot is still taken for changed."""
         queues = (self.event, self.processing)
-        return self._part(PartMode.FULL, [(queue.mark, queue.standing(), []) for queue in queues])
+        return self._part(PartMode.FULL, [(q.mark, q.fired_ms, q.standing(), []) for q in queues])
 
     def _part(self, mode: PartMode, frozen: Sequence[_Frozen]) -> SnapshotPart:
         def entries() -> Entries:
             keys: list[Key] = []
             namespaces: list[bytes] = []
             values: list[bytes | None] = []
-            for mark, there, gone in frozen:
-                for timers, value in ((there, b""), (gone, None)):
+            for mark, fired_ms, there, gone in frozen:
+                for timers in (there, gone):
                     keys += [key for _, key in timers]
                     namespaces += [NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
-                    values += [value] * len(timers)
+                values += [stored_value(timestamp, fired_ms) for timestamp, _ in there]
+                values += [None] * len(gone)
             return Entries(keys, namespaces, values)
 
         return row_part(TIMERS, mode, self._codec, self._max_parallelism, _rows(frozen), entries)
@@ -254,13 +286,14 @@ class MemoryTimers(TimerService):
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         queues = {queue.mark: queue for queue in (self.event, self.processing)}
-        for key, namespace, _ in merged(restored.get(TIMERS, ())):
+        for key, namespace, value in merged(restored.get(TIMERS, ())):
             mark, timestamp_ms = NAMESPACE.unpack(namespace)
             queues[mark].add(timestamp_ms, self._codec.decode(key))
+            queues[mark].fired(fired_of(value))
 
 
 def _rows(frozen: Sequence[_Frozen]) -> int:
-    return sum(len(there) + len(gone) for _, there, gone in frozen)
+    return sum(len(there) + len(gone) for _, _, there, gone in frozen)
 
 
 def _whole(timestamp_ms: Any) -> int:

@@ -142,6 +142,8 @@ class RocksDbBackend(KeyedStateBackend):
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
+        for queue in self._queues:
+            queue.note_overdue()
         self._flush()
         if self._catalogue.next_place != self._place.next:
             self._catalogue.next_place = self._place.next
@@ -149,6 +151,8 @@ class RocksDbBackend(KeyedStateBackend):
         return self._files.snapshot(self.database)
 
     def savepoint(self) -> list[SnapshotPart]:
+        for queue in self._queues:
+            queue.note_overdue()
         self._flush()
         view = _View(self._files.take(self.database)[0], self._groups)
         return [

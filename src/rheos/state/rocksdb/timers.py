@@ -14,7 +14,7 @@ from itertools import islice
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb.database import Batch, Database
 from rheos.state.rocksdb.layout import EntryForm, Places, join, range_start, split
-from rheos.state.timers import NAMESPACE, Timer, TimerQueue
+from rheos.state.timers import NAMESPACE, Timer, TimerQueue, fired_of, stored_value
 
 _IN_MEMORY = 16_384
 """Up to twice as many timers are in memory."""
@@ -88,7 +88,7 @@ class DiskTimerQueue(TimerQueue):
 
     def pop(self, until_ms: int) -> Timer | None:
         next_ms = self.next_ms()
-        if next_ms is None or next_ms > until_ms:
+        if next_ms is None or next_ms > until_ms or until_ms <= self.fired_ms:
             return None
         timestamp_ms, _, key = heapq.heappop(self.heap)
         timer = (timestamp_ms, key)
@@ -119,7 +119,8 @@ class DiskTimerQueue(TimerQueue):
         decode, note = self._codec.decode, self._places.note
         for group in self._groups:
             last = None
-            for count, place in enumerate(islice(self._stored(group, self._horizon), each + 1)):
+            stored = islice(self._stored(group, self._horizon), each + 1)
+            for count, (place, value) in enumerate(stored):
                 if count == each:
                     # There are more than were read: further on nothing is known.
                     assert last is not None
@@ -127,6 +128,7 @@ class DiskTimerQueue(TimerQueue):
                     break
                 encoded, namespace = split(EntryForm.TIMERS, place[4:])
                 last = (NAMESPACE.unpack(namespace)[1], encoded)
+                self.fired(fired_of(value))
                 found.append((*last, decode(encoded)))
                 note(found[-1][2], place[2:4] + encoded)
         self._horizon = horizon
@@ -137,8 +139,8 @@ class DiskTimerQueue(TimerQueue):
     def _start(self, group: int) -> bytes:
         return range_start(self._state, group) + self.mark
 
-    def _stored(self, group: int, after: tuple[int, bytes] = _NOTHING) -> Iterator[bytes]:
-        """Where the timers of a group lie that are behind this one, in their order."""
+    def _stored(self, group: int, after: tuple[int, bytes] = _NOTHING) -> Iterator[tuple[bytes, bytes]]:
+        """Yield where the timers of a group after this one are stored, in their order, with values."""
         prefix = self._start(group)
         start = prefix
         if after is not _NOTHING:
@@ -146,14 +148,20 @@ class DiskTimerQueue(TimerQueue):
             start = (
                 range_start(self._state, group) + join(EntryForm.TIMERS, after[1], namespace) + b"\0"
             )
-        for place, _ in self._database.scan(start, prefix[:-1] + bytes((prefix[-1] + 1,))):
-            yield place
+        return self._database.scan(start, prefix[:-1] + bytes((prefix[-1] + 1,)))
 
     # --- writing ----------------------------------------------------------------------------------
 
     @property
     def pending(self) -> int:
         return len(self._changes)
+
+    def note_overdue(self) -> None:
+        """Has overdue timers written again before a snapshot, which stores how far timers have fired.
+        Those that were written among the rows of a batch do not have it."""
+        if self.heap and self.heap[0][0] <= self.fired_ms:
+            overdue = ((at, key) for at, _, key in self.heap if at <= self.fired_ms)
+            self._changes |= {timer: True for timer in overdue if timer in self._live}
 
     def flush(self, batch: Batch) -> None:
         """Puts all changes into the batch; from now on, nothing has changed."""
@@ -163,7 +171,7 @@ class DiskTimerQueue(TimerQueue):
             namespace = NAMESPACE.pack(self.mark, timer[0])
             place = prefix + start[:2] + join(EntryForm.TIMERS, start[2:], namespace)
             if stands:
-                batch.put(place, b"")
+                batch.put(place, stored_value(timer[0], self.fired_ms))
             else:
                 batch.delete(place)
         self._changes.clear()

@@ -130,6 +130,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
                     if heap and heap[0][0] <= before[at]:
                         yield from self._fire(self._timers.event, before[at], "event_time")
                     self._window.watermark_ms = before[at]
+                    self._timers.event.fired(before[at])
                 self._window.reached_ms = self._window.given_ms = self._window.watermark_ms
                 self._window.timestamp = times[at]
                 mark = MIN_TIMESTAMP_MS if marks is None else marks[at]
@@ -192,6 +193,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         # Rows may have brought a later watermark than the marks of all channels.
         yield from self._fire(self._timers.event, timestamp_ms, "event_time")
         self._window.watermark_ms = max(self._window.watermark_ms, timestamp_ms)
+        self._timers.event.fired(timestamp_ms)
         self._scope.passed_ms = max(self._scope.passed_ms, timestamp_ms)
         yield from self._results.flush()
 
