@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -17,6 +18,7 @@ from rheos.api.comparisons import misfits
 from rheos.api.row_separable import check_row_separable, shallow_tree
 from rheos.api.sql_text import read_sql
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.exact_decimals import exact
 from rheos.graph.expression_trees import FAILURES
 from rheos.graph.render import spell_expression
 from rheos.graph.types import empty_frame, from_polars
@@ -71,7 +73,10 @@ def compile_expressions(
             for expr, all_hold in zip(exprs, several, strict=True)
         ), schema
     _check_distinct([name for names in outputs for name in names], op)
-    typed = (frame.select(exprs) if op == "select" else frame.with_columns(exprs)).collect_schema()
+    computing = exact(exprs, frame)
+    typed = (
+        frame.select(computing) if op == "select" else frame.with_columns(computing)
+    ).collect_schema()
     # A plain column is handed on as it is.
     computed = {
         name
@@ -113,7 +118,7 @@ def _expression(item: Any, schema: pa.Schema, op: Method, *, literal: bool = Fal
         if re.fullmatch(r"\w+", item):
             raise unknown_column(item, schema)
         return read_sql(item, schema.names, _example(op))
-    if literal and (item is None or isinstance(item, bool | int | float | bytes)):
+    if literal and (item is None or isinstance(item, bool | int | float | bytes | Decimal)):
         return pl.lit(item)
     raise ProgramError(f"{op}() takes expressions, not {item!r}", hint=_example(op))
 
@@ -130,7 +135,7 @@ def _example(op: Method) -> str:
 
 def _typed(frame: pl.LazyFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
     try:
-        return frame.select(expr).collect_schema()
+        return frame.select(exact([expr], frame)).collect_schema()
     except pl.exceptions.ColumnNotFoundError as error:
         name = re.search(r'"([^"]*)"', str(error))
         if name is None:

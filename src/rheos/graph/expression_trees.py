@@ -62,6 +62,11 @@ def expression_of(tree: Tree) -> pl.Expr:
     return pl.Expr.deserialize(StringIO(json.dumps(_finite(tree))), format="json")
 
 
+def is_whole(tree: Tree) -> bool:
+    """Return whether `expression_of` restores the tree's expression: JSON has every literal of it."""
+    return bool(_finite(tree) == tree)
+
+
 def subtrees(tree: Tree) -> Iterator[Tree]:
     """The tree and all that is within, down to literals."""
     yield tree
@@ -95,11 +100,11 @@ def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.Lazy
             yield from typed_parts(outer, frame)
             lists = types_of(outer, frame)
             kind = getattr(lists[0], "inner", None) if lists else None
-            yield from typed_parts(_elements_named(inner), pl.LazyFrame(schema={"": kind or pl.Null()}))
+            yield from typed_parts(elements_named(inner), pl.LazyFrame(schema={"": kind or pl.Null()}))
         case {"StructEval": {"expr": outer, "evaluation": inner}}:
             yield from typed_parts(outer, frame)
             for each in inner:
-                yield from typed_parts(_fields_taken(each, outer), frame)
+                yield from typed_parts(fields_taken(each, outer), frame)
         case dict():
             for branch in tree.values():
                 yield from typed_parts(branch, frame)
@@ -165,33 +170,35 @@ def _finite(tree: Tree, *, literal: bool = False) -> Tree:
     }
 
 
-def _elements_named(tree: Tree) -> Tree:
+def elements_named(tree: Tree) -> Tree:
+    """Return the tree with the element of a list as the column ""."""
     match tree:
         case "Element":
             return {"Column": ""}
         case {"Literal": _} | {"Column": _}:
             return tree
         case {"Alias": [inner, name]}:
-            return {"Alias": [_elements_named(inner), name]}
+            return {"Alias": [elements_named(inner), name]}
         case {"Eval": {"expr": outer, **rest}}:
-            return {"Eval": {"expr": _elements_named(outer), **rest}}
+            return {"Eval": {"expr": elements_named(outer), **rest}}
         case dict():
-            return {name: _elements_named(branch) for name, branch in tree.items()}
+            return {name: elements_named(branch) for name, branch in tree.items()}
         case list():
-            return [_elements_named(branch) for branch in tree]
+            return [elements_named(branch) for branch in tree]
     return tree
 
 
-def _fields_taken(tree: Tree, struct: Tree) -> Tree:
+def fields_taken(tree: Tree, struct: Tree) -> Tree:
+    """Return the tree with the fields of a struct taken from it."""
     match tree:
         case {"Literal": _}:
             return tree
         case {"Field": [str(name)]}:
             return {"Function": {"input": [struct], "function": {"StructExpr": {"FieldByName": name}}}}
         case {"StructEval": {"expr": outer, **rest}}:
-            return {"StructEval": {"expr": _fields_taken(outer, struct), **rest}}
+            return {"StructEval": {"expr": fields_taken(outer, struct), **rest}}
         case dict():
-            return {name: _fields_taken(branch, struct) for name, branch in tree.items()}
+            return {name: fields_taken(branch, struct) for name, branch in tree.items()}
         case list():
-            return [_fields_taken(branch, struct) for branch in tree]
+            return [fields_taken(branch, struct) for branch in tree]
     return tree

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.errors import UserFunctionError
+from rheos.graph.exact_decimals import exact
 from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
 from rheos.graph.types import columns_read, empty_frame
 from rheos.operators.records import Located, shown
@@ -33,6 +34,9 @@ class RowExpressions:
         read = columns_read(self._exprs, columns.names)
         self._reads = [name for name in columns.names if name in read]
         frame = empty_frame(columns).lazy()
+        self._evaluated = [exact([expr], frame) for expr in self._exprs]
+        """Per expression what Polars is given: one with exact decimals, or several of one that selects
+        several columns."""
         computing = [expr for expr in self._exprs if computes(expr)]
         # Batches of fewer rows are given twice.
         self._enough_rows: float = 2 if computing else 0
@@ -41,9 +45,10 @@ class RowExpressions:
 
     def values(self, batch: Batch) -> list[pl.Series]:
         """One value of each expression for each row."""
-        return self._values(self._exprs, batch)
+        return self._values(self._evaluated, batch)
 
-    def _values(self, exprs: Sequence[pl.Expr], batch: Batch) -> list[pl.Series]:
+    def _values(self, given: Sequence[Sequence[pl.Expr]], batch: Batch) -> list[pl.Series]:
+        exprs = [expr for several in given for expr in several]
         if not exprs:
             return []
         rows, frame = batch.num_rows, pl.DataFrame()
@@ -72,7 +77,7 @@ class RowExpressions:
         """The error with the first record that fails, and the expression that fails on it. `uses` is
         what is done with values; it may fail, too."""
 
-        def fails(exprs: Sequence[pl.Expr], rows: Batch) -> bool:
+        def fails(exprs: Sequence[Sequence[pl.Expr]], rows: Batch) -> bool:
             try:
                 for series in self._values(exprs, rows):
                     uses(series)
@@ -83,12 +88,16 @@ class RowExpressions:
         fine, failing = 0, batch.num_rows
         while failing - fine > 1:
             middle = (fine + failing) // 2
-            if fails(self._exprs, batch.slice(fine, middle - fine)):
+            if fails(self._evaluated, batch.slice(fine, middle - fine)):
                 failing = middle
             else:
                 fine = middle
         record = batch.slice(fine, 1)
-        guilty = [expr for expr in self._exprs if fails((expr,), record)]
+        guilty = [
+            expr
+            for expr, evaluated in zip(self._exprs, self._evaluated, strict=True)
+            if fails([evaluated], record)
+        ]
         spelled = ", ".join(str(expr.meta.undo_aliases()) for expr in guilty[:1] or self._exprs)
         first_line = str(error).strip().partition("\n")[0]
         return UserFunctionError(

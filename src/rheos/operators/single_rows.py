@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from rheos.graph.exact_decimals import exact_one
 from rheos.graph.expression_trees import Tree, expression_of, is_constant, tree_of, types_of
 
 Values: TypeAlias = Mapping[str, Any]
@@ -61,7 +62,7 @@ class SingleRow:
             case {"Alias": [inner, _]}:
                 return self._compiled(inner)
             case _ if is_constant(tree):
-                constant = pl.select(expression_of(tree)).item()
+                constant = pl.select(exact_one(expression_of(tree), pl.LazyFrame())).item()
                 return lambda values: constant
             case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
                 return self._binary(tree, left, op, right)
@@ -122,6 +123,7 @@ class SingleRow:
     def _by_polars(self, expr: pl.Expr) -> Compute:
         schema = dict(self._frame.collect_schema())
         reads = {name: kind for name, kind in schema.items() if name in expr.meta.root_names()}
+        expr = exact_one(expr, self._frame)
 
         def value(values: Values) -> Any:
             # Twice, as Polars computes with a single value in another way.

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from rheos.connectors.times import Times
 from rheos.errors import ProgramError, UserFunctionError
+from rheos.graph.exact_decimals import ExactExpression
 from rheos.graph.expression_trees import FAILURES
 from rheos.graph.watermark_generators import WatermarkGenerator
 from rheos.graph.windows import Watermark
@@ -65,12 +66,12 @@ class _Punctuated(Reach):
     def __init__(self, ctx: OperatorContext, watermark: Watermark, when: pl.Expr) -> None:
         super().__init__(watermark)
         self._ctx = ctx
-        self._when = when
+        self._when = ExactExpression(when)
 
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
         frame = polars_frame(strip_hidden(batch))
         try:
-            (holds,) = frame.select(self._when).get_columns()
+            holds = self._when.values(frame)
         except FAILURES as error:
             raise UserFunctionError(
                 f"the condition of the watermark failed: {str(error).strip().partition(chr(10))[0]}",

@@ -172,13 +172,12 @@ def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
             "CAST it to DECIMAL(18, 2), or to DOUBLE",
         )
     scale = of.scale
-    wide = value.expr.cast(pl.Decimal(types.MOST_DIGITS, scale))
-    units = (wide * pl.lit(Decimal(10**scale), dtype=pl.Decimal(scale + 1, 0))).cast(types.BIGINT)
+    units = (value.expr * pl.lit(Decimal(10**scale), dtype=pl.Decimal(scale + 1, 0))).cast(types.BIGINT)
     result = types.decimal(of.precision + 10, scale)
     unit = pl.lit(Decimal(1).scaleb(-scale), dtype=pl.Decimal(max(scale, 1), scale))
 
     def in_decimals(total: pl.Expr) -> pl.Expr:
-        return (total.cast(pl.Decimal(types.MOST_DIGITS, scale)) * unit).cast(result)
+        return (total.cast(pl.Decimal(19, 0)) * unit).cast(result)
 
     return Aggregated(Typed(units, types.BIGINT, value.node), agg.sum, result, in_decimals)
 

@@ -155,7 +155,7 @@ def _inlined(compiler: Compiler, node: UserCall) -> Typed:
         if typed.expr.meta.is_column()
     }
     try:
-        given_type = pl.LazyFrame(schema=kinds).select(made.alias("made")).collect_schema()["made"]
+        given_type = types.of_exact(made, kinds)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         said = str(error).strip().splitlines()[0]
         raise compiler.sql.wrong_type(

@@ -7,12 +7,17 @@ a time only where the program says so by CAST.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 import pyarrow as pa
 
+from rheos.graph import decimal_types
+from rheos.graph.decimal_types import MOST_DIGITS as MOST_DIGITS
+from rheos.graph.decimal_types import adjusted
+from rheos.graph.exact_decimals import exact_one
 from rheos.graph.types import empty_frame
 
 if TYPE_CHECKING:
@@ -28,9 +33,11 @@ TIMESTAMP: Final = pl.Datetime("us", "UTC")
 INTERVAL: Final = pl.Duration("us")
 NULL: Final = pl.Null()
 
-MOST_DIGITS = 38
-_LEAST_SCALE = 6
-"""Digits behind the point that a decimal keeps where it would have too many in all."""
+decimal = adjusted
+"""Returns the type of what is computed of decimals, by its digits and its scale."""
+
+_PLAIN_DIGITS: Final = 6
+"""Digits after the point of the least decimal that is written without an exponent, as in Java."""
 
 _INTEGERS: Final[tuple[pl.DataType, ...]] = (pl.Int8(), pl.Int16(), INT, BIGINT)
 _SIGNED: Final[dict[type[pl.DataType], pl.DataType]] = {
@@ -39,7 +46,6 @@ _SIGNED: Final[dict[type[pl.DataType], pl.DataType]] = {
     pl.UInt32: BIGINT,
     pl.UInt64: pl.Decimal(20, 0),
 }
-_DIGITS: Final[dict[type[pl.DataType], int]] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 10, pl.Int64: 20}
 
 _NAMES = {
     pl.Boolean: "BOOLEAN",
@@ -64,8 +70,18 @@ def of_arrow(kind: pa.DataType) -> pl.DataType:
 
 def of_expression(expr: pl.Expr, columns: Iterable[SqlColumn]) -> pl.DataType:
     """What an expression of these columns gives."""
-    frame = pl.LazyFrame(schema={column.name: column.type for column in columns})
-    return frame.select(expr.alias("made")).collect_schema()["made"]
+    return of_exact(expr, {column.name: column.type for column in columns})
+
+
+def of_exact(expr: pl.Expr, kinds: Mapping[str, pl.DataType]) -> pl.DataType:
+    """Return the type of an expression of columns of these types. Raises what Polars raises."""
+    frame = pl.LazyFrame(schema=kinds)
+    return frame.select(exact_one(expr.alias("made"), frame)).collect_schema()["made"]
+
+
+def constant(expr: pl.Expr) -> pl.Series:
+    """Return the value of an expression without columns, as a series of one."""
+    return pl.select(exact_one(expr, pl.LazyFrame())).to_series()
 
 
 def name(kind: pl.DataType) -> str:
@@ -109,17 +125,9 @@ def signed(kind: pl.DataType) -> pl.DataType:
 
 def as_decimal(kind: pl.DataType) -> pl.Decimal:
     """The decimals that hold an integer, or the decimals themselves."""
-    if isinstance(kind, pl.Decimal):
-        return kind
-    return pl.Decimal(_DIGITS[type(kind)], 0)
-
-
-def decimal(digits: int, scale: int) -> pl.Decimal:
-    """Decimals of so many digits; where they are too many, those behind the point give way."""
-    if digits <= MOST_DIGITS:
-        return pl.Decimal(digits, scale)
-    whole = digits - scale
-    return pl.Decimal(MOST_DIGITS, max(MOST_DIGITS - whole, min(scale, _LEAST_SCALE)))
+    made = decimal_types.as_decimal(kind)
+    assert made is not None, kind
+    return made
 
 
 def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
@@ -149,9 +157,7 @@ def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
     if is_floating(left) or is_floating(right):
         both = isinstance(left, pl.Float32) and isinstance(right, pl.Float32)
         return left if both else DOUBLE
-    one, other = as_decimal(left), as_decimal(right)
-    scale = max(one.scale, other.scale)
-    return decimal(max(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+    return decimal_types.common(as_decimal(left), as_decimal(right))
 
 
 def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
@@ -220,30 +226,17 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
             .then(pl.lit(-most, dtype=to))
             .otherwise(whole.cast(to, strict=False))
         )
-    if is_integer(kind) and is_integer(to):
+    if (is_integer(kind) or is_decimal(kind)) and is_integer(to):
         return value.cast(to, wrap_numerical=True)
     return value.cast(to, strict=False)
 
 
 def _to_decimal(value: pl.Expr, kind: pl.DataType, to: pl.Decimal) -> pl.Expr | None:
-    if kind == TEXT:
-        wide = value.str.strip_chars().cast(
-            pl.Decimal(MOST_DIGITS, min(to.scale + 6, 30)), strict=False
-        )
-        return _fitting(wide, to)
-    if is_decimal(kind):
-        return _fitting(value, to)
-    if is_integer(signed(kind)) or is_decimal(signed(kind)):
+    if kind == TEXT or is_number(kind) or is_number(signed(kind)):
         return value.cast(to, strict=False)
-    if is_floating(kind):
-        return value.round(to.scale, mode="half_away_from_zero").cast(to, strict=False)
+    if kind == BOOLEAN:
+        return value.cast(INT).cast(to, strict=False)
     return None
-
-
-def _fitting(value: pl.Expr, to: pl.Decimal) -> pl.Expr:
-    """Halves are rounded away from zero."""
-    rounded = value.round(to.scale, mode="half_away_from_zero")
-    return rounded.cast(to, strict=False)
 
 
 def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
@@ -252,9 +245,29 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         micros = value.cast(pl.Datetime("us", kind.time_zone)).dt.microsecond()  # type: ignore[attr-defined]
         fraction = pl.lit(".") + micros.cast(TEXT).str.zfill(6).str.strip_chars_end("0")
         return pl.when(micros == 0).then(whole).otherwise(whole + fraction)
-    if is_integer(kind) or is_decimal(kind) or kind in (BOOLEAN, DATE, *_SIGNED):
+    if isinstance(kind, pl.Decimal):
+        return _decimal_to_text(value, kind)
+    if is_integer(kind) or kind in (BOOLEAN, DATE, *_SIGNED):
         return value.cast(TEXT)
     return None
+
+
+def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:
+    """All digits after the point; a number below 0.000001 with an exponent, as in 1.50E-7."""
+    plain = value.cast(TEXT)
+    if kind.scale <= _PLAIN_DIGITS:
+        return plain
+    point = pl.Decimal(kind.scale, kind.scale)
+    small = value.abs() < pl.lit(Decimal(1).scaleb(-_PLAIN_DIGITS), dtype=point)
+    # Those of 0 are a single 0.
+    digits = plain.str.strip_prefix("-").str.slice(2).str.strip_chars_start("0")
+    digits = pl.when(digits == "").then(pl.lit("0")).otherwise(digits)
+    first, others = digits.str.slice(0, 1), digits.str.slice(1)
+    exponent = pl.lit(kind.scale + 1, dtype=INT) - digits.str.len_chars().cast(INT)
+    sign = pl.when(value < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    point_and_more = pl.when(others == "").then(pl.lit("")).otherwise(pl.lit(".") + others)
+    scientific = sign + first + point_and_more + pl.lit("E-") + exponent.cast(TEXT)
+    return pl.when(small).then(scientific).otherwise(plain)
 
 
 def _text_to_boolean(value: pl.Expr) -> pl.Expr:

@@ -32,7 +32,7 @@ def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
             raise sql.wrong_type(
                 "a column of NULL alone has no type", rows[0][place], "write CAST(NULL AS STRING)"
             )
-        cells = [pl.select(value.expr.cast(kind)).to_series() for value in values]
+        cells = [types.constant(value.expr.cast(kind)) for value in values]
         series.append(pl.concat(cells).alias(f"col{place + 1}"))
     frame = pl.DataFrame(series)
     table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rheos.errors import UserFunctionError
 from rheos.graph.dealing import PartitionBy
+from rheos.graph.exact_decimals import ExactExpression
 from rheos.graph.expression_trees import FAILURES
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden
@@ -27,7 +28,8 @@ class CustomPartitioner:
         self.site = by.site
         self.name = f"partition_by {by.name}"
         self._by = by
-        self._expr = by.expression(width)
+        expr = by.expression(width)
+        self._expr = None if expr is None else ExactExpression(expr)
 
     def split(self, batch: Batch) -> list[Batch | None]:
         """The rows for each subtask, in the order they came; None where there are none. Raises
@@ -38,10 +40,10 @@ class CustomPartitioner:
         targets = self._function(rows) if self._expr is None else self._computed(rows, self._expr)
         return cut(batch, self._checked(rows, targets), self.width)
 
-    def _computed(self, rows: Batch, expr: pl.Expr) -> pa.Array:
+    def _computed(self, rows: Batch, expr: ExactExpression) -> pa.Array:
         frame = polars_frame(rows)
         try:
-            (computed,) = frame.select(expr).get_columns()
+            computed = expr.values(frame)
         except FAILURES as error:
             raise UserFunctionError(
                 f"{self.name} failed: {str(error).strip().partition(chr(10))[0]}",

@@ -69,7 +69,9 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
         raise compiler.sql.error("a cast to ARRAY is not computed yet", node)
     if types.is_timestamp(to) or to == types.DATE:
         value = compiler.cast_text(value, to)
-    made = types.cast(value.expr, value.type, to)
+    # The cast of a constant stays, even to its own type: arithmetic takes a bare constant of decimals
+    # and integers for one of as few digits as it has.
+    made = value.expr.cast(to) if value.type == to else types.cast(value.expr, value.type, to)
     if made is None and to == types.TEXT and types.is_floating(value.type):
         raise compiler.sql.error(
             f"{types.name(value.type)} has no one spelling as text",

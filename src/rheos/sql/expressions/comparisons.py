@@ -83,7 +83,7 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
     values = [compiler.compile(each) for each in (node.this, *node.expressions)]
     value, *others = _compared(compiler, values, "IN")
     if all(each.is_constant and each.constant is not None for each in values[1:]):
-        constants = pl.concat([pl.select(each).to_series() for each in others])
+        constants = pl.concat([types.constant(each) for each in others])
         return Typed(value.is_in(pl.lit(constants.implode())), types.BOOLEAN, node)
     # As OR has it: null, where it is none of them and one of them is null.
     found = value == others[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
+from rheos.graph import decimal_types
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
@@ -23,7 +26,10 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
         kind = types.signed(value.type)
         if not types.is_number(kind) and kind != types.NULL:
             raise compiler.wrong_type("arithmetic takes numbers", value, CAST)
-        both.append(compiler.cast(value, types.DOUBLE if kind == types.NULL else kind))
+        both.append(compiler.cast(value, kind))
+    # NULL has the type of a decimal that it meets.
+    of_null = next((each.type for each in both if types.is_decimal(each.type)), types.DOUBLE)
+    both = [compiler.cast(each, of_null) if each.type == types.NULL else each for each in both]
     return both[0], both[1]
 
 
@@ -42,14 +48,39 @@ def sub(compiler: Compiler, node: exp.Sub) -> Typed:
 
 def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
     left, right = _numbers(compiler, node)
+    compute = operator.add if isinstance(node, exp.Add) else operator.sub
+    found = _of_decimals(node, left, right, compute, decimal_types.of_sum)
+    if found is not None:
+        return found
     kind = types.common(left.type, right.type)
     assert kind is not None
-    if isinstance(kind, pl.Decimal):
-        # One digit more, for what is carried.
-        kind = types.decimal(kind.precision + 1, kind.scale)
-    one, other = compiler.cast(left, kind).expr, compiler.cast(right, kind).expr
-    made = one + other if isinstance(node, exp.Add) else one - other
-    return Typed(made.cast(kind) if types.is_decimal(kind) else made, kind, node)
+    return Typed(compute(compiler.cast(left, kind).expr, compiler.cast(right, kind).expr), kind, node)
+
+
+def _of_decimals(
+    node: exp.Expr,
+    left: Typed,
+    right: Typed,
+    compute: Callable[[pl.Expr, pl.Expr], pl.Expr],
+    result: Callable[[pl.Decimal, pl.Decimal], pl.Decimal],
+) -> Typed | None:
+    """Return what is computed of decimals, null where it has more than 38 digits; None unless a side is
+    decimal and none is floating."""
+    kinds = left.type, right.type
+    if not any(map(types.is_decimal, kinds)) or any(map(types.is_floating, kinds)):
+        return None
+    kind = result(_digits(left), _digits(right))
+    # How it is computed, and to which type, is up to `graph.exact_decimals`.
+    return Typed(compute(left.expr, right.expr).cast(kind, strict=False), kind, node)
+
+
+def _digits(value: Typed) -> pl.Decimal:
+    """Return the decimals that a side is computed as: an integer in the text has its own digits."""
+    if value.is_constant and isinstance(value.constant, int):
+        narrow = decimal_types.of_constant(value.constant)
+        assert narrow is not None
+        return narrow
+    return types.as_decimal(value.type)
 
 
 def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
@@ -107,42 +138,31 @@ def _difference(compiler: Compiler, node: exp.Sub) -> Typed | None:
 @computes(exp.Mul)
 def mul(compiler: Compiler, node: exp.Mul) -> Typed:
     left, right = _numbers(compiler, node)
+    found = _of_decimals(node, left, right, operator.mul, decimal_types.of_product)
+    if found is not None:
+        return found
     kind = types.common(left.type, right.type)
     assert kind is not None
-    if not types.is_decimal(kind):
-        one, other = compiler.cast(left, kind), compiler.cast(right, kind)
-        return Typed(one.expr * other.expr, kind, node)
-    first, second = types.as_decimal(left.type), types.as_decimal(right.type)
-    digits, scale = first.precision + second.precision + 1, first.scale + second.scale
-    kind = types.decimal(digits, scale)
-    wide = pl.Decimal(types.MOST_DIGITS, min(scale, types.MOST_DIGITS))
-    one, other = compiler.cast(left, first), compiler.cast(right, second)
-    product = one.expr.cast(wide) * other.expr
-    made = types.cast(product, wide, kind)
-    assert made is not None
-    return Typed(made, kind, node)
+    one, other = compiler.cast(left, kind), compiler.cast(right, kind)
+    return Typed(one.expr * other.expr, kind, node)
 
 
 @computes(exp.Div)
 def div(compiler: Compiler, node: exp.Div) -> Typed:
     left, right = _numbers(compiler, node, "typed", "safe")
-    decimals = [types.is_decimal(each.type) for each in (left, right)]
-    floats = [types.is_floating(each.type) for each in (left, right)]
-    if not any(decimals) or any(floats):
-        one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
-        return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
-    first, second = types.as_decimal(left.type), types.as_decimal(right.type)
-    scale = max(6, first.scale + second.precision + 1)
-    kind = types.decimal(first.precision - first.scale + second.scale + scale, scale)
-    assert isinstance(kind, pl.Decimal)
-    one, other = compiler.cast(left, first).expr, compiler.cast(right, second).expr
-    wide = pl.Decimal(types.MOST_DIGITS, kind.scale)
-    made = (one.cast(wide) / other).cast(kind, strict=False)
-    return Typed(pl.when(other != 0).then(made), kind, node)
+    found = _of_decimals(node, left, right, operator.truediv, decimal_types.of_quotient)
+    if found is not None:
+        return found
+    one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
+    return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
 
 
 @computes(exp.IntDiv)
 def int_div(compiler: Compiler, node: exp.IntDiv) -> Typed:
+    left, right = _numbers(compiler, node)
+    found = _of_decimals(node, left, right, operator.floordiv, decimal_types.of_whole_quotient)
+    if found is not None:
+        return compiler.cast(found, types.BIGINT)
     left, right = _wholes(compiler, node, "DIV")
     one, other = (compiler.cast(each, types.BIGINT).expr for each in (left, right))
     return Typed(_truncated(one, other), types.BIGINT, node)
@@ -158,12 +178,11 @@ def _truncated(one: pl.Expr, other: pl.Expr) -> pl.Expr:
 @computes(exp.Mod)
 def mod(compiler: Compiler, node: exp.Mod) -> Typed:
     left, right = _numbers(compiler, node)
+    found = _of_decimals(node, left, right, operator.mod, decimal_types.of_remainder)
+    if found is not None:
+        return found
     kind = types.common(left.type, right.type)
     assert kind is not None
-    if types.is_decimal(kind):
-        raise compiler.sql.error(
-            "the remainder of decimals is not computed yet", node, "CAST them to BIGINT or DOUBLE"
-        )
     one, other = (compiler.cast(each, kind).expr for each in (left, right))
     # It has the sign of what is divided; Polars gives it that of the divisor.
     remainder = one % other

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rheos.errors import InputError, UserFunctionError
+from rheos.graph.exact_decimals import ExactExpression
 from rheos.graph.functions import TimeWindow
 from rheos.graph.window_functions import GLOBAL, AssignerContext, WindowAssigner
 from rheos.graph.windows import CountWindow, GlobalWindows, Session, Window
@@ -113,12 +114,12 @@ class OwnGapAssigning(Assigning):
     merges = True
 
     def __init__(self, gap: pl.Expr, ctx: OperatorContext) -> None:
-        self._gap, self._ctx = gap, ctx
+        self._gap, self._ctx = ExactExpression(gap), ctx
 
     def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
         assert ts is not None
         frame = pl.DataFrame(strip_hidden(rows.batch))
-        gaps = frame.select(self._gap).to_series()
+        gaps = self._gap.values(frame)
         if gaps.dtype == pl.Duration:
             gaps = gaps.dt.total_milliseconds()
         bad = (gaps.is_null() | (gaps <= 0)).arg_max()
