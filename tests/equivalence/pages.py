@@ -596,6 +596,7 @@ def vectorised() -> dict[str, Wanted]:
 # --- docs/windows.md ---------------------------------------------------------------------------------
 
 FIVE = 300_000
+HOUR = 12 * FIVE
 SOLD: list[Row] = [
     {
         "shop": "ulm" if i % 3 else "rom",
@@ -644,9 +645,15 @@ def windows() -> dict[str, Wanted]:
         result([], key, FIVE, sales=len(rows), most=max(row["price"] for row in rows))
         for key, rows in by_window(SOLD, [], FIVE)[0].items()
     ]
+    days, months = [], []
+    for shop in ("ulm", "rom"):
+        total = sum(row["price"] for row in SOLD if row["shop"] == shop)
+        noon = SOLD[0]["ts"]
+        days.append(result(["shop"], (shop, noon - 13 * HOUR), 24 * HOUR, total=total))
+        months.append(result(["shop"], (shop, noon - 12 * HOUR), 31 * 24 * HOUR, total=total))
     found = {"growing": growing, "hundreds": hundreds, "all": whole, "spreads": spreads}
     found |= {"early": early, "large": large, "priced": priced, "shifts": shifts}
-    found |= {"own gaps": own_gaps, "sixties": sixties}
+    found |= {"own gaps": own_gaps, "sixties": sixties, "local days": days, "months": months}
     return {"windows": Wanted(found)}
 
 

@@ -50,6 +50,7 @@ CHANGELOG = [f"{changelog.__name__}.{file.name}" for file in iter_modules(change
 
 KINDS = [
     "rheos.operators.window.sessions",
+    "rheos.operators.window.calendar",
     "rheos.operators.window.cumulating",
     "rheos.operators.window.triggered.spec",
     "rheos.operators.vectorised",

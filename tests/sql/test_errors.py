@@ -184,7 +184,7 @@ WRONG = {
         "n",
     ),
     "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), 10))": (
-        "an interval of days or less",
+        "the length of a window is an interval",
         "10",
     ),
     "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "

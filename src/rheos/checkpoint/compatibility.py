@@ -346,14 +346,16 @@ def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
     if kinds[0] != kinds[1]:
         text = "were windows of the kind {}, are of the kind {}".format(*kinds)
         return [Change("kind", Verdict.UNREADABLE, text)]
-    before = {field.name: int(field.type.label) for field in old.fields}
-    after = {field.name: int(field.type.label) for field in new.fields}
+    before = {field.name: field.type for field in old.fields}
+    after = {field.name: field.type for field in new.fields}
+    if before.keys() != after.keys():
+        return [Change("kind", Verdict.UNREADABLE, "windows that grow, and windows that do not")]
     found = [
-        Change(name, Verdict.UNREADABLE, f"was {before[name]} ms, is {after[name]} ms")
+        Change(name, Verdict.UNREADABLE, f"was {_cut_by(before[name])}, is {_cut_by(after[name])}")
         for name in before
-        if name != "lateness" and before[name] != after[name]
+        if name != "lateness" and before[name].label != after[name].label
     ]
-    was, now = before["lateness"], after["lateness"]
+    was, now = int(before["lateness"].label), int(after["lateness"].label)
     if was < now:
         text = (
             f"was {was} ms, is {now} ms: windows that are dropped already would be made again, of "
@@ -364,6 +366,10 @@ def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
         text = f"was {was} ms, is {now} ms: windows are dropped earlier"
         found.append(Change("lateness", Verdict.MIGRATES, text))
     return found
+
+
+def _cut_by(shape: TypeShape) -> str:
+    return shape.label if shape.name == "word" else f"{shape.label} ms"
 
 
 def _positions(old: TypeShape, new: TypeShape) -> list[Change]:

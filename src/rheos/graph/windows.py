@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn, Unit
 from rheos.errors import ProgramError
+from rheos.graph.calendars import CalendarCut, is_calendar
 from rheos.graph.state import Time
 from rheos.graph.watermark_generators import WatermarkGenerator
 from rheos.protocol.durations import Duration as Duration
@@ -25,14 +26,18 @@ class Window(ABC):
     What it means is said by the kind of window that it names (`operators/window/kinds.py`).
     """
 
-    kind: ClassVar[str]
     time: Time = "event_time"
     """The clock that they end by."""
 
     @property
     @abstractmethod
-    def cut_ms(self) -> Mapping[str, int]:
-        """Where the windows lie, in ms, as the kind wants it. Raises ProgramError."""
+    def kind(self) -> str:
+        """Name of the kind."""
+
+    @property
+    @abstractmethod
+    def cut(self) -> Mapping[str, int | str]:
+        """Where the windows are, as the kind reads it: an int is in ms. Raises ProgramError."""
 
     @abstractmethod
     def check(self) -> None:
@@ -52,6 +57,10 @@ def _check_count(window: Window, windows: int, finer: str) -> None:
         )
 
 
+def _in_zone(text: str, zone: str | None) -> str:
+    return text if zone is None else f"{text} in {zone}"
+
+
 def _check_clock(window: Window) -> None:
     if window.time not in ("event_time", "processing_time"):
         raise ProgramError(
@@ -59,10 +68,38 @@ def _check_clock(window: Window) -> None:
         )
 
 
-class _OnGrid(Window):
+class _ByCalendar(Window):
+    """Windows that follow the calendar of a time zone where the program asks for it."""
+
+    def __repr__(self) -> str:
+        shown = [each for each in fields(self) if each.repr and getattr(self, each.name) is not None]  # type: ignore[arg-type]
+        given = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in shown)
+        return f"{type(self).__name__}({given})"
+
+    @property
+    @abstractmethod
+    def calendar(self) -> CalendarCut | None:
+        """How they are cut by a calendar; None if they have one length in ms. Raises ProgramError."""
+
+    @property
+    def kind(self) -> str:
+        return self._fixed if self.calendar is None else "calendar"
+
+    @property
+    @abstractmethod
+    def _fixed(self) -> str:
+        """Name of the kind without a calendar."""
+
+    def _check_calendar(self, calendar: CalendarCut, finer: str) -> None:
+        calendar.check(self)
+        _check_count(self, calendar.most_steps, finer)
+        _check_clock(self)
+
+
+class _OnGrid(_ByCalendar):
     """Windows of one size that start at equal distances."""
 
-    kind: ClassVar[str] = "grid"
+    _fixed: ClassVar[str] = "grid"
 
     @property
     @abstractmethod
@@ -75,17 +112,22 @@ class _OnGrid(Window):
     def offset_ms(self) -> int: ...
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int | str]:
+        if self.calendar is not None:
+            return self.calendar.cut
         return {"size": self.size_ms, "slide": self.slide_ms, "offset": self.offset_ms}
 
     def check(self) -> None:
+        if self.calendar is not None:
+            self._check_calendar(self.calendar, "every=")
+            return
         if self.size_ms <= 0:
             raise ProgramError(f"a window must be longer than nothing: {self!r}", hint='write "5m"')
         _ = self.offset_ms
         _check_clock(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tumbling(_OnGrid):
     """Windows of one size, side by side: `Tumbling("1h")`.
 
@@ -93,19 +135,29 @@ class Tumbling(_OnGrid):
     ProgramError where the window is used.
 
     Args:
-        size: how long a window is, such as "1h".
+        size: how long a window is, such as "1h"; or months, quarters or years ("1mo", "1q", "1y").
         offset: how far their starts are moved from the epoch (UTC):
-            `Tumbling("1d", offset="22h")` are days in UTC+2.
+            `Tumbling("1d", offset="22h")` are days in UTC+2. With a zone, how far they are moved on
+            the local clock: `offset="6h"` starts days at six in the morning.
         time: "event_time"; with "processing_time" rows are in the window of the time at which they
             come, by the wall clock, which also ends it.
+        zone: a time zone, such as "Europe/Berlin". Windows then follow its local clock: a day may have
+            23 or 25 hours, weeks start on Monday. Months without a zone are those of UTC.
     """
 
     size: Duration
     offset: Duration = "0s"
     time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
 
     def __str__(self) -> str:
-        return str(self.size)
+        return _in_zone(str(self.size), self.zone)
+
+    @property
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.size):
+            return None
+        return CalendarCut.written(self.size, self.size, False, self.zone, self.offset)
 
     @property
     def size_ms(self) -> int:
@@ -120,7 +172,7 @@ class Tumbling(_OnGrid):
         return duration_ms(self.offset)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sliding(_OnGrid):
     """Windows of one size that start every `every`: `Sliding("1h", every="10m")`.
 
@@ -130,9 +182,12 @@ class Sliding(_OnGrid):
     Args:
         size: how long a window is.
         every: the time from one start to the next.
-        offset: how far their starts are moved from the epoch (UTC).
-        gaps: windows may start less often than they are long; rows between them are left out.
+        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
+        gaps: windows may start less often than they are long; rows between them are left out. Not
+            with a zone.
         time: "event_time", or "processing_time" for the wall clock.
+        zone: a time zone, whose local clock the windows follow: `Sliding("7d", every="1d",
+            zone="Europe/Berlin")`, `Sliding("3mo", every="1mo")`. The size is a multiple of `every`.
     """
 
     size: Duration
@@ -140,9 +195,16 @@ class Sliding(_OnGrid):
     offset: Duration = "0s"
     gaps: bool = False
     time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.size} every {self.every}"
+        return _in_zone(f"{self.size} every {self.every}", self.zone)
+
+    @property
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.size, self.every):
+            return None
+        return CalendarCut.written(self.every, self.size, False, self.zone, self.offset)
 
     @property
     def size_ms(self) -> int:
@@ -158,6 +220,8 @@ class Sliding(_OnGrid):
 
     def check(self) -> None:
         super().check()
+        if self.calendar is not None:
+            return
         if self.slide_ms <= 0:
             raise ProgramError(
                 f"a window must start every so often, not every {self.slide_ms} ms: {self!r}",
@@ -173,35 +237,60 @@ class Sliding(_OnGrid):
         _check_count(self, -(-self.size_ms // self.slide_ms), "every=")
 
 
-@dataclass(frozen=True)
-class Cumulating(Window):
+@dataclass(frozen=True, repr=False)
+class Cumulating(_ByCalendar):
     """Windows that grow by `step` up to `max`, and begin anew: `Cumulating("1d", step="1h")` gives the
     first hour of the day, the first two hours, and so on to the whole day.
 
     Args:
         max: the length of the longest window; a multiple of `step`, or ProgramError is raised.
         step: by how much each window is longer than the one before it.
-        offset: how far their starts are moved from the epoch (UTC).
+        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
         time: "event_time", or "processing_time" for the wall clock.
+        zone: a time zone, whose local clock the windows follow: `Cumulating("1mo", step="1d",
+            zone="Europe/Berlin")`.
     """
 
-    kind: ClassVar[str] = "cumulating"
+    _fixed: ClassVar[str] = "cumulating"
 
     max: Duration
     step: Duration
     offset: Duration = "0s"
     time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
 
     def __str__(self) -> str:
-        return f"up to {self.max} by {self.step}"
+        return _in_zone(f"up to {self.max} by {self.step}", self.zone)
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
-        size, step, offset = map(duration_ms, (self.max, self.step, self.offset))
-        return {"size": size, "step": step, "offset": offset}
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.max, self.step):
+            return None
+        return CalendarCut.written(self.step, self.max, True, self.zone, self.offset)
+
+    @property
+    def size_ms(self) -> int:
+        return duration_ms(self.max)
+
+    @property
+    def step_ms(self) -> int:
+        return duration_ms(self.step)
+
+    @property
+    def offset_ms(self) -> int:
+        return duration_ms(self.offset)
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        if self.calendar is not None:
+            return self.calendar.cut
+        return {"size": self.size_ms, "step": self.step_ms, "offset": self.offset_ms}
 
     def check(self) -> None:
-        size, step = self.cut_ms["size"], self.cut_ms["step"]
+        if self.calendar is not None:
+            self._check_calendar(self.calendar, "step=")
+            return
+        size, step = self.size_ms, self.step_ms
         if step <= 0 or size <= 0 or size % step:
             raise ProgramError(
                 f"a cumulating window grows by equal steps to its full length: {self!r}",
@@ -244,7 +333,7 @@ class Session(Window):
         return duration_ms(self.gap)
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int | str]:
         return {"gap": self.gap_ms}
 
     def check(self) -> None:
@@ -273,7 +362,7 @@ class GlobalWindows(Window):
         return "global"
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int | str]:
         return {}
 
     def check(self) -> None:
@@ -293,7 +382,7 @@ class CountWindow(Window):
     def every_rows(self) -> int: ...
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int | str]:
         return {}
 
     def check(self) -> None:

@@ -40,7 +40,7 @@ from rheos.operators.running import STATE as RUNNING
 from rheos.operators.running_state import running_shape
 from rheos.operators.source_split import SPLITS
 from rheos.operators.watermarks import GENERATORS
-from rheos.operators.window.contract import MergingWindows
+from rheos.operators.window.contract import Cut, MergingWindows
 from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.process import STATE as WINDOW_ROWS
@@ -154,9 +154,12 @@ def _reduced(spec: ReduceSpec, schema: pa.Schema) -> TypeShape:
 
 def window_states(spec: WindowSpec, port: PortType) -> States:
     """Of windows with aggregates, or of such as keep their rows for a function."""
-    cut = {**spec.window.cut_ms, "lateness": spec.lateness_ms}
+    cut: Cut = {**spec.window.cut, "lateness": spec.lateness_ms}
     fields = [
-        FieldShape(name=name, type=TypeShape(name="ms", label=str(ms))) for name, ms in cut.items()
+        FieldShape(
+            name=name, type=TypeShape(name="ms" if isinstance(by, int) else "word", label=str(by))
+        )
+        for name, by in cut.items()
     ]
     windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
     states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}

@@ -1,8 +1,10 @@
-"""Durations as users write them: "5s", "1h30m", "5 minutes", a timedelta."""
+"""Durations as users write them: "5s", "1h30m", "5 minutes", a timedelta; and lengths of calendars,
+which have months as well: "1mo", "1q", "1y"."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -20,6 +22,16 @@ _WORDS = {
     "w": ("week", "weeks"),
 }
 _UNITS = {word: unit for unit, words in _WORDS.items() for word in (unit, *words)}
+_MONTHS = {
+    word: months
+    for months, words in {
+        1: ("mo", "month", "months"),
+        3: ("q", "quarter", "quarters"),
+        12: ("y", "year", "years"),
+    }.items()
+    for word in words
+}
+_OF_MONTHS = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*")
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*")
 
 
@@ -44,6 +56,11 @@ def duration_ms(value: Duration) -> int:
         ms += float(piece[1]) * _UNITS_MS[unit]
         at = piece.end()
     if not text or at < len(text):
+        if _months(value) is not None:
+            raise ProgramError(
+                f"{value!r} is not a duration: months and years differ in length",
+                hint='write it in days, as in "30d"; only windows by calendar take months',
+            )
         raise ProgramError(
             f"{value!r} is not a duration",
             hint='write "250ms", "5s", "10m", "1h", "2d", "5 minutes", a mix such as "1h30m", or a '
@@ -58,3 +75,45 @@ def signed_duration_ms(value: Duration) -> int:
     if isinstance(value, str) and value.strip().startswith("-"):
         return -duration_ms(value.strip()[1:])
     return duration_ms(value)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarLength:
+    """A length by the calendar: a number of months, or a time on the local clock."""
+
+    months: int
+    ms: int
+    """Zero where there are months."""
+
+    def __str__(self) -> str:
+        if not self.months:
+            return f"{self.ms} ms"
+        return "1 month" if self.months == 1 else f"{self.months} months"
+
+
+def calendar_length(value: Duration) -> CalendarLength:
+    """Returns the length that a user wrote, or that `str` made of a length.
+
+    Args:
+        value: a whole number of months ("1mo", "6 months"), quarters ("1q") or years ("1y"), or any
+            duration.
+
+    Raises:
+        ProgramError: it is neither.
+    """
+    months = _months(value)
+    if months is not None:
+        return CalendarLength(months, 0)
+    return CalendarLength(0, duration_ms(value))
+
+
+def has_months(value: Duration) -> bool:
+    """Returns whether a length is written in months, quarters or years."""
+    return _months(value) is not None
+
+
+def _months(value: Duration) -> int | None:
+    piece = _OF_MONTHS.fullmatch(value) if isinstance(value, str) else None
+    if piece is None or piece[2].lower() not in _MONTHS:
+        return None
+    return int(piece[1]) * _MONTHS[piece[2].lower()]

@@ -86,6 +86,7 @@ def kept_for_key(
         except _UnreadableStateError as error:
             unread.append(str(error))
     fired = shapes.get(FIRED)
+    size = None if fired is None else cut_of(fired).get("size")
     return KeptForKey(
         entry.checkpoint,
         entry.completed_ms,
@@ -93,7 +94,7 @@ def kept_for_key(
         rows,
         tuple(sorted(windows, key=lambda window: (window.end_ms, window.start_ms))[:MOST]),
         tuple(sorted(timers)[:MOST]),
-        None if fired is None else cut_of(fired).get("size"),
+        size if isinstance(size, int) else None,
         tuple(unread),
     )
 

@@ -36,7 +36,7 @@ from rheos.connectors.spark.types import spark_arrow_type
 from rheos.errors import SchemaError
 from rheos.operators.running_state import AGG
 from rheos.operators.window.frames import KEY, KEY_GROUP
-from rheos.operators.window.progress import FIRED
+from rheos.operators.window.progress import FIRED, stored_name
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import StateKind
@@ -147,7 +147,10 @@ class _Fired(StateLayout):
     """Up to where the windows of key groups have fired, and how they are cut."""
 
     def __init__(self, shape: StateShape) -> None:
-        cut = {f"{name}_ms": pa.int64() for name in cut_of(shape)}
+        cut = {
+            stored_name(name, by): pa.int64() if isinstance(by, int) else pa.string()
+            for name, by in cut_of(shape).items()
+        }
         stored = {"first_group": pa.int32(), "end_group": pa.int32(), "fired_through": pa.int64()}
         shown = ("first_key_group", "end_key_group", "fired_through_ms")
         behind = cut | {"lateness_ms": pa.int64()}

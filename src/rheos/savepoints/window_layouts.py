@@ -44,9 +44,13 @@ def window_layout(state: str, shape: StateShape, fired: StateShape) -> StateLayo
     return _Gathered(shape, windows)
 
 
-def cut_of(fired: StateShape) -> dict[str, int]:
-    fields = fired.value.fields
-    return {field.name: int(field.type.label) for field in fields if field.name != "lateness"}
+def cut_of(fired: StateShape) -> dict[str, int | str]:
+    """Returns how the windows of a state are cut: numbers are in ms."""
+    return {
+        field.name: field.type.label if field.type.name == "word" else int(field.type.label)
+        for field in fired.value.fields
+        if field.name != "lateness"
+    }
 
 
 class _Panes(StateLayout):

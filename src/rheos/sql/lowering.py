@@ -14,7 +14,7 @@ from rheos.api.typing_of_functions import function_name
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
 from rheos.graph.changes import OP, Changes
-from rheos.graph.nodes import MAIN, StreamType
+from rheos.graph.nodes import MAIN, MapBatchesSpec, StreamType
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.operators.changelog.top_n import RANK
@@ -46,7 +46,7 @@ from rheos.sql.plan import (
     inputs_of,
 )
 from rheos.sql.sharing import PlanNumbers
-from rheos.sql.windows import WINDOW_COLUMNS, last_time
+from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
@@ -146,15 +146,19 @@ class Lowering:
                 hint="group by window_start, window_end and keys",
             )
         ms = pl.col(plan.time).cast(pl.Datetime("ms", "UTC")).dt.epoch("ms")
-        cut = window.cut_ms
         match window:
+            case Tumbling() | Sliding() | Cumulating() if window.calendar is not None:
+                found = WindowsOfRows(window, plan.time, "windows")
+                spec = MapBatchesSpec(found, "arrow")
+                listed = stream._then(spec, "windows of rows", found.schema(stream.schema), None)
+                return listed.explode("windows")
             case Tumbling() | Sliding():
-                size, slide, offset = cut["size"], cut["slide"], cut["offset"]
+                size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
                 last = ms - (ms - offset) % slide
                 starts = [last - slide * n for n in range(-(-size // slide))]
                 spans = [(start, start + size) for start in starts]
             case Cumulating():
-                size, step, offset = cut["size"], cut["step"], cut["offset"]
+                size, step, offset = window.size_ms, window.step_ms, window.offset_ms
                 begin = ms - (ms - offset) % size
                 spans = [(begin, begin + step * n) for n in range(1, size // step + 1)]
             case _:

@@ -6,11 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 from sqlglot import exp
 
 from rheos.errors import ProgramError
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.operators.window.contract import FixedWindows
+from rheos.operators.window.kinds import windows_of
+from rheos.protocol.durations import Duration
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.plan import (
     CallPlan,
@@ -26,6 +32,7 @@ from rheos.sql.plan import (
 from rheos.sql.text import SqlText
 
 BOUND = pl.Datetime("ms", "UTC")
+BOUND_TYPE = pa.timestamp("ms", "UTC")
 
 WINDOW_COLUMNS: Columns = (
     SqlColumn("window_start", BOUND, ColumnRole.WINDOW_START),
@@ -36,12 +43,14 @@ WINDOW_COLUMNS: Columns = (
 OF_WINDOWS = tuple(column.role for column in WINDOW_COLUMNS)
 
 _ARGUMENTS = {
-    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
-    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
-    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
+    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET", "ZONE"),
+    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET", "ZONE"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET", "ZONE"),
     "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
-"""In the order in which they are given without a name. OFFSET may be left out."""
+"""In the order in which they are given without a name."""
+
+_OPTIONAL = ("OFFSET", "ZONE")
 
 _EXAMPLE = "write TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
 
@@ -78,13 +87,17 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     lengths = {
         argument: _length(sql, value)
         for argument, value in given.items()
-        if argument not in ("DATA", "TIMECOL")
+        if argument not in ("DATA", "TIMECOL", "ZONE")
     }
+    zone = given.get("ZONE")
+    if zone is not None and not (isinstance(zone, exp.Literal) and zone.is_string):
+        raise sql.error("ZONE is the name of a time zone", zone, "write ZONE => 'Europe/Berlin'")
     try:
-        window = _window(name, lengths)
+        window = _window(name, lengths, None if zone is None else zone.name)
         window.check()
     except ProgramError as error:
-        raise sql.error(error.what, node, _EXAMPLE) from None
+        hint = error.hint if zone is not None and zone.name in error.what else _EXAMPLE
+        raise sql.error(error.what, node, hint) from None
     return WindowCall(table, time.expressions[0], window, keys)
 
 
@@ -110,27 +123,27 @@ def _given(sql: SqlText, node: exp.Anonymous, names: tuple[str, ...]) -> Mapping
             raise sql.error(f"{node.name.upper()} takes {', '.join(names)}", value, _EXAMPLE)
         given[name] = value
     for name in names:
-        if name not in given and name != "OFFSET":
+        if name not in given and name not in _OPTIONAL:
             raise sql.error(f"{node.name.upper()} lacks {name}", node, _EXAMPLE)
     return given
 
 
-def _length(sql: SqlText, node: exp.Expr) -> timedelta:
-    length = interval_of(sql, node) if isinstance(node, exp.Interval) else None
-    if not isinstance(length, timedelta):
-        raise sql.error("a window is as long as an interval of days or less", node, "INTERVAL '1' HOUR")
-    return length
+def _length(sql: SqlText, node: exp.Expr) -> Duration:
+    if not isinstance(node, exp.Interval):
+        raise sql.error("the length of a window is an interval", node, "write INTERVAL '1' HOUR")
+    length = interval_of(sql, node)
+    return f"{length}mo" if isinstance(length, int) else length
 
 
-def _window(name: str, lengths: Mapping[str, timedelta]) -> Window:
+def _window(name: str, lengths: Mapping[str, Duration], zone: str | None) -> Window:
     offset = lengths.get("OFFSET", timedelta(0))
     match name:
         case "TUMBLE":
-            return Tumbling(lengths["SIZE"], offset)
+            return Tumbling(lengths["SIZE"], offset, zone=zone)
         case "HOP":
-            return Sliding(lengths["SIZE"], lengths["SLIDE"], offset)
+            return Sliding(lengths["SIZE"], lengths["SLIDE"], offset, zone=zone)
         case "CUMULATE":
-            return Cumulating(lengths["SIZE"], lengths["STEP"], offset)
+            return Cumulating(lengths["SIZE"], lengths["STEP"], offset, zone=zone)
         case _:
             return Session(lengths["GAP"])
 
@@ -198,6 +211,39 @@ def without_windows(plan: Plan) -> Plan | None:
             return replace(plan, input=inner, exprs=exprs, columns=columns)
         case _:
             return None
+
+
+@dataclass(frozen=True)
+class WindowsOfRows:
+    """A function of batches that adds a column: the list of windows that each row is in."""
+
+    window: Window
+    time: str
+    column: str
+
+    def schema(self, rows: pa.Schema) -> pa.Schema:
+        """Returns the columns of its result."""
+        of_window = pa.struct([(each.name, BOUND_TYPE) for each in WINDOW_COLUMNS])
+        return rows.append(pa.field(self.column, pa.list_(of_window), nullable=False))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        windows = windows_of(self.window)
+        assert isinstance(windows, FixedWindows)
+        schema = self.schema(batch.schema)
+        ts = batch.column(self.time).cast(BOUND_TYPE, safe=False).cast(pa.int64()).to_numpy()
+        if not len(ts):
+            return pa.RecordBatch.from_pylist([], schema)
+        slices, valids = (
+            np.broadcast_to(pane, ts.shape)
+            for pane in windows.assign(ts, None, 0, MIN_TIMESTAMP_MS // 2).panes
+        )
+        last = int(windows.last_end(slices).max())
+        ends, owner = windows.ends(*windows.due(slices, valids, MIN_TIMESTAMP_MS, last))
+        bounds = [pa.array(ms).cast(BOUND_TYPE) for ms in (windows.start_of(ends), ends, ends - 1)]
+        places = np.searchsorted(owner, np.arange(len(ts) + 1)).astype(np.int32)
+        of_window = pa.StructArray.from_arrays(bounds, [each.name for each in WINDOW_COLUMNS])
+        lists = pa.ListArray.from_arrays(pa.array(places), of_window)
+        return pa.RecordBatch.from_arrays([*batch.columns, lists], schema=schema)
 
 
 def _reads(expr: pl.Expr, input: Plan) -> bool:

@@ -75,6 +75,20 @@ def _price(draw: Random) -> float:
 SALES = _sales(400, seed=1)
 MORE_SALES = _sales(200, seed=2, start=NOON + timedelta(seconds=30))
 BEFORE_1970 = _sales(120, seed=3, start=datetime(1969, 12, 31, 23, 59, 30, tzinfo=UTC))
+SPRING = datetime(2026, 3, 27, 12, tzinfo=UTC)
+
+
+def _slower(rows: Rows, start: datetime, times: int) -> Rows:
+    """The same rows with longer times between them."""
+    at = [start + (each - NOON) * times for each in rows.table.column("at").to_pylist()]
+    column = pa.array(at, SALE.field("at").type)
+    return Rows(
+        rows.table.set_column(SALE.get_field_index("at"), SALE.field("at"), column), bound="10800s"
+    )
+
+
+FOUR_DAYS = _slower(SALES, SPRING, 1800)
+"""Days in which Europe sets its clocks."""
 NO_SALES = Rows(SALE.empty_table())
 ONE_SHOP = Rows(SALES.table.set_column(1, SALE.field("shop"), pa.array(["ulm"] * SALES.table.num_rows)))
 

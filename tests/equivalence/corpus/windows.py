@@ -5,23 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
 import rheos as rh
 from rheos import col
-from tests.equivalence.corpus.inputs import BEFORE_1970, KEYED, MORE_SALES, ONE_SHOP, SALES, Sale
+from tests.equivalence.corpus.inputs import (
+    BEFORE_1970,
+    FOUR_DAYS,
+    KEYED,
+    MORE_SALES,
+    ONE_SHOP,
+    SALES,
+    Sale,
+)
 from tests.equivalence.corpus.oracle import (
     Row,
     arrived,
     bare,
     by_window,
     known,
+    moment,
     quantile,
     result,
 )
@@ -258,6 +268,73 @@ def offsets_golden() -> Mapping[str, Golden]:
             result(["shop"], key, 20_000, **counted(rows)) for key, rows in sliding.items()
         ],
         "before 1970": [result(["user"], key, 7_000, n=len(rows)) for key, rows in old.items()],
+    }
+
+
+# --- by calendar --------------------------------------------------------------------------------------
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def by_calendar(given: Given) -> Mapping[str, rh.DataStream]:
+    rows = given.stream(FOUR_DAYS)
+    shops = rows.key_by("shop")
+    days = shops.window(rh.Tumbling("1d", zone="Europe/Berlin")).aggregate(**AGGREGATES)
+    growing = rh.Cumulating("1mo", step="1d", zone="Europe/Berlin")
+    return {
+        "days": days,
+        "late": days.side_output("late"),
+        "all": rows.window_all(growing).aggregate(n=rh.agg.count(), total=rh.agg.sum("quantity")),
+        "two days": shops.window(rh.Sliding("2d", every="1d", zone="Europe/Berlin"))
+        .trigger(rh.triggers.event_time())
+        .aggregate(n=rh.agg.count()),
+    }
+
+
+def by_calendar_golden() -> Mapping[str, Golden]:
+    def midnight(day: date) -> int:
+        return int(datetime(day.year, day.month, day.day, tzinfo=BERLIN).timestamp() * 1000)
+
+    days: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
+    two_days: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
+    growing: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    late, one = [], timedelta(days=1)
+    for row in arrived(FOUR_DAYS):
+        day = row["at"].astimezone(BERLIN).date()
+        if midnight(day + one) - 1 > row["wm"]:
+            days[row["shop"], midnight(day), midnight(day + one)].append(row)
+        else:
+            late.append(row)
+        for first in (day - one, day):
+            if midnight(first + 2 * one) - 1 > row["wm"]:
+                two_days[row["shop"], midnight(first), midnight(first + 2 * one)].append(row)
+        end = day + one
+        while end <= (day.replace(day=1) + 31 * one).replace(day=1):
+            if midnight(end) - 1 > row["wm"]:
+                growing[midnight(day.replace(day=1)), midnight(end)].append(row)
+            end += one
+
+    def window(start: int, end: int) -> Row:
+        return {"window_start": moment(start), "window_end": moment(end)}
+
+    return {
+        "days": [
+            {"shop": shop, **window(*bounds), **aggregated(rows)}
+            for (shop, *bounds), rows in days.items()
+        ],
+        "late": bare(late),
+        "all": [
+            {
+                **window(*bounds),
+                "n": len(rows),
+                "total": sum(known(rows, "quantity")) if known(rows, "quantity") else None,
+            }
+            for bounds, rows in growing.items()
+        ],
+        "two days": [
+            {"shop": shop, **window(*bounds), "n": len(rows)}
+            for (shop, *bounds), rows in two_days.items()
+        ],
     }
 
 
@@ -511,6 +588,7 @@ PROGRAMS = (
     Program("sliding windows by two keys", sliding, sliding_golden),
     Program("exact sums", exact_sums, exact_sums_golden),
     Program("moved windows, and before 1970", offsets, offsets_golden),
+    Program("windows by calendar", by_calendar, by_calendar_golden),
     Program("allowed lateness", lateness, lateness_golden, views={"windows": last_update}),
     Program("functions of windows", of_windows, of_windows_golden),
     Program("key types", key_types, key_types_golden),

@@ -33,7 +33,7 @@ class Doubling(Window):
     first: int = 1
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int]:
         return {"first": self.first}
 
     def check(self) -> None:
@@ -50,12 +50,12 @@ class DoublingWindows(FixedWindows):
     first: int
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Mapping[str, int]:
         return {"first": self.first}
 
     @classmethod
-    def of(cls, cut_ms: Mapping[str, int]) -> DoublingWindows:
-        return cls(cut_ms["first"])
+    def of(cls, cut: Mapping[str, int]) -> DoublingWindows:
+        return cls(cut["first"])
 
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
         starts = self.first << np.log2(np.maximum(ts // self.first, 1)).astype(np.int64)

@@ -13,6 +13,7 @@ merge. `families` says what each is made of.
 | the seam: what a kind of window says | `contract`, `columns` |
 | the kinds, by name | `kinds` |
 | tumbling and sliding windows; cumulating ones; session windows | `grid`; `cumulating`; `sessions` |
+| windows by the calendar of a time zone; the local clock of one | `calendar`; `zone_clock` |
 | state by key and pane, and its segments | `panes`, `segments` |
 | fixed windows: what they gather, and when they fire | `fixed_panes`, `fixed_trigger` |
 | merging windows: the rule; panes, when they fire | `merging`; `merging_panes`, `merging_trigger` |
@@ -30,7 +31,7 @@ merge. `families` says what each is made of.
 
 Where more goes:
 
-- **A kind of window that lies elsewhere** (months, shifts), or that merges otherwise: a file with its
+- **A kind of window that lies elsewhere** (shifts), or that merges otherwise: a file with its
   `contract.FixedWindows` or `contract.MergingWindows`, its descriptor in `graph.windows`, and a line in
   `kinds`. With a trigger or an evictor it works at once: `triggered` asks the same arithmetic.
 - **Triggers, evictors, assigners, counts, the clock**: `triggered`, row by row.

@@ -9,7 +9,8 @@ its end. There are two families of kinds:
 - `MergingWindows` grow out of the rows of a key. A row begins as a window of its own, and those that
   meet are one (`merging`). A kind says only how long the window of a single row is.
 
-A kind of either family says what it is called in stored state, and how it is cut (`kind`, `cut_ms`).
+A kind of either family has a name in stored state, and the numbers and words that it is cut by (`kind`,
+`cut`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from rheos.operators.window.columns import (
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Cut: TypeAlias = Mapping[str, int | str]
+"""How windows are cut. An int is in ms; a str is a word, such as a time zone."""
 IntOrInts = TypeVar("IntOrInts", int, Ints)
 
 
@@ -73,7 +76,7 @@ class Windows(ABC):
 
     @property
     @abstractmethod
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Cut:
         """How it is cut: state of windows that are cut otherwise is not read."""
 
     @abstractmethod

@@ -49,13 +49,12 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints, progressions
+from rheos.operators.window.contract import Assigned, Cut, FixedWindows, IntOrInts, Ints, progressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +68,11 @@ class CumulatingWindows(FixedWindows):
     offset: int
 
     @classmethod
-    def of(cls, cut_ms: Mapping[str, int]) -> CumulatingWindows:
-        return cls(cut_ms["size"], cut_ms["step"], cut_ms["offset"])
+    def of(cls, cut: Cut) -> CumulatingWindows:
+        return cls(int(cut["size"]), int(cut["step"]), int(cut["offset"]))
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Cut:
         return {"size": self.size, "step": self.step, "offset": self.offset}
 
     def __str__(self) -> str:

@@ -20,13 +20,12 @@ slices whose first valid end is at most e.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints, progressions
+from rheos.operators.window.contract import Assigned, Cut, FixedWindows, IntOrInts, Ints, progressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,12 @@ class WindowGrid(FixedWindows):
     slice: int
 
     @classmethod
-    def of(cls, cut_ms: Mapping[str, int]) -> WindowGrid:
-        size, slide = cut_ms["size"], cut_ms["slide"]
-        return cls(size, slide, cut_ms["offset"], math.gcd(size, slide))
+    def of(cls, cut: Cut) -> WindowGrid:
+        size, slide = int(cut["size"]), int(cut["slide"])
+        return cls(size, slide, int(cut["offset"]), math.gcd(size, slide))
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Cut:
         return {"size": self.size, "slide": self.slide, "offset": self.offset}
 
     def __str__(self) -> str:

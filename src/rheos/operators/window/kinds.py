@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from rheos.errors import ProgramError, UnrestorableError
 from rheos.graph.windows import Window
-from rheos.operators.window.contract import Windows
+from rheos.operators.window.calendar import CalendarWindows
+from rheos.operators.window.contract import Cut, Windows
 from rheos.operators.window.cumulating import CumulatingWindows
 from rheos.operators.window.grid import WindowGrid
 from rheos.operators.window.sessions import SessionWindows
 
-KINDS: dict[str, Callable[[Mapping[str, int]], Windows]] = {
+KINDS: dict[str, Callable[[Cut], Windows]] = {
     WindowGrid.kind: WindowGrid.of,
     SessionWindows.kind: SessionWindows.of,
     CumulatingWindows.kind: CumulatingWindows.of,
+    CalendarWindows.kind: CalendarWindows.of,
 }
 """Each makes windows from how they are cut."""
 
@@ -26,10 +28,10 @@ def windows_of(window: Window) -> Windows:
             f"{window!r} is a window of the kind {window.kind!r}, which is not registered",
             hint=f"name the kind in rheos.operators.window.kinds.KINDS; there are {', '.join(KINDS)}",
         )
-    return KINDS[window.kind](window.cut_ms)
+    return KINDS[window.kind](window.cut)
 
 
-def stored_windows(kind: str | None, cut_ms: Mapping[str, int]) -> Windows:
+def stored_windows(kind: str | None, cut: Cut) -> Windows:
     """What stored state was made with. State of 0.1.0 names no kind: there was only the grid. Raises
     UnrestorableError."""
     kind = kind or WindowGrid.kind
@@ -38,4 +40,4 @@ def stored_windows(kind: str | None, cut_ms: Mapping[str, int]) -> Windows:
             f"the state was made with windows of the kind {kind!r}, which this Rheos does not know",
             hint="read it with the Rheos that wrote it, or a newer one",
         )
-    return KINDS[kind](cut_ms)
+    return KINDS[kind](cut)

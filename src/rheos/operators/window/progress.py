@@ -24,6 +24,14 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS
 
 FIRED = "fired"
 
+_OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind"}
+"""Columns that do not describe how windows are cut."""
+
+
+def stored_name(name: str, by: int | str) -> str:
+    """Returns the column that stores one part of how windows are cut."""
+    return f"{name}_ms" if isinstance(by, int) else name
+
 
 class WindowProgress:
     """How far the key groups of one subtask have come."""
@@ -48,7 +56,12 @@ class WindowProgress:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(fired)) + 1])[: len(fired)]
         ends = np.concatenate([starts[1:], [len(fired)]])[: len(starts)]
         rows = len(starts)
-        cut = {f"{name}_ms": pa.array(np.full(rows, ms)) for name, ms in self._windows.cut_ms.items()}
+        cut = {
+            stored_name(name, by): pa.array(
+                [by] * rows, pa.int64() if isinstance(by, int) else pa.string()
+            )
+            for name, by in self._windows.cut.items()
+        }
         return pa.table(
             {
                 "first_group": pa.array(starts + groups.start, pa.int32()),
@@ -85,9 +98,9 @@ class WindowProgress:
 
     def _check(self, row: dict[str, object]) -> None:
         cut = {
-            name.removesuffix("_ms"): ms
-            for name, ms in row.items()
-            if name.endswith("_ms") and name != "lateness_ms" and isinstance(ms, int)
+            name.removesuffix("_ms"): by
+            for name, by in row.items()
+            if name not in _OTHERS and isinstance(by, int | str)
         }
         stored = stored_windows(str(row.get("kind") or ""), cut)
         if stored != self._windows:

@@ -40,11 +40,10 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rheos.operators.window.contract import Ints, MergingWindows
+from rheos.operators.window.contract import Cut, Ints, MergingWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,11 @@ class SessionWindows(MergingWindows):
     gap: int
 
     @classmethod
-    def of(cls, cut_ms: Mapping[str, int]) -> SessionWindows:
-        return cls(cut_ms["gap"])
+    def of(cls, cut: Cut) -> SessionWindows:
+        return cls(int(cut["gap"]))
 
     @property
-    def cut_ms(self) -> Mapping[str, int]:
+    def cut(self) -> Cut:
         return {"gap": self.gap}
 
     def __str__(self) -> str:

@@ -1,0 +1,145 @@
+"""The local clock of a time zone, for whole columns of times.
+
+`zoneinfo` answers for one time at a time. So the clock looks up the changes of the UTC offset once for
+each year that is asked for, and keeps them as two sorted arrays. Whole columns then take one binary
+search.
+
+Rules of zones repeat after 400 years, so years beyond the calendar of `datetime` are answered by the
+year that stands in the same place of the cycle. Years before the first have the offset of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+_DAY_S = 86_400
+_CYCLE_MS = 146_097 * _DAY_S * 1000
+_FIRST_YEAR = 3
+_LAST_YEAR = 2400
+_FEW_YEARS = 50
+"""Where times span more years than this, only the years that occur are looked up."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@cache
+def zone_clock(zone: str) -> ZoneClock:
+    """Returns the clock of a zone: one object for each zone of the process."""
+    return ZoneClock(zone)
+
+
+class ZoneClock:
+    """Converts between instants, in ms since the epoch, and local times, in ms of a clock without
+    zone."""
+
+    def __init__(self, zone: str) -> None:
+        self._zone = ZoneInfo(zone)
+        self._changes: dict[int, list[tuple[int, int]]] = {}
+        """By year: instants and the UTC offset from there on, both in ms."""
+        self._known = _Changes.of([])
+
+    def local(self, instants: Ints) -> Ints:
+        """Returns what the clock shows at these instants."""
+        folded, moved = _folded(instants)
+        return folded + self._around(folded).offsets(folded) + moved
+
+    def instants(self, local: Ints) -> Ints:
+        """Returns the first instant at which the clock shows each of these local times, or a later
+        one: a local time that is skipped is the end of the gap, and of one that is shown twice the
+        first counts."""
+        folded, moved = _folded(local)
+        return self._around(folded).first_shown(folded) + moved
+
+    def _around(self, times: Ints) -> _Changes:
+        if not len(times):
+            return self._known
+        first, last = _year_of(times.min()), _year_of(times.max())
+        years: Iterable[int] = range(first, last + 1)
+        if last - first > _FEW_YEARS:
+            years = np.unique(_year_of(times)).tolist()
+        wanted = {year + by for year in years for by in (-1, 0, 1)}
+        missing = wanted - self._changes.keys()
+        if missing:
+            for year in missing:
+                self._changes[year] = self._of_year(year)
+            self._known = _Changes.of(
+                change for year in sorted(self._changes) for change in self._changes[year]
+            )
+        return self._known
+
+    def _of_year(self, year: int) -> list[tuple[int, int]]:
+        first = int((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
+        end = int((datetime(year + 1, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
+        offset = self._offset_s(first)
+        found = [(first * 1000, offset * 1000)]
+        for day in range(first + _DAY_S, end + 1, _DAY_S):
+            now = self._offset_s(min(day, end - 1))
+            if now != offset:
+                before, after = day - _DAY_S, min(day, end - 1)
+                while after - before > 1:
+                    middle = (before + after) // 2
+                    if self._offset_s(middle) == offset:
+                        before = middle
+                    else:
+                        after = middle
+                found.append((after * 1000, now * 1000))
+                offset = now
+        return found
+
+    def _offset_s(self, instant_s: int) -> int:
+        at = (_EPOCH + timedelta(seconds=instant_s)).astimezone(self._zone)
+        offset = at.utcoffset()
+        assert offset is not None
+        return round(offset.total_seconds())
+
+
+class _Changes:
+    """Changes of the UTC offset, in their order."""
+
+    def __init__(self, at: Ints, offset: Ints) -> None:
+        self._at = at
+        self._offset = offset
+        # The local time that each stretch of one offset ends with; the latest of those so far, as a
+        # clock that is set back ends a stretch later than the next one may.
+        ends = at[1:] + offset[:-1]
+        self._shown_until = np.maximum.accumulate(ends) if len(ends) else ends
+
+    @classmethod
+    def of(cls, changes: Iterable[tuple[int, int]]) -> _Changes:
+        pairs = np.array([*changes], dtype=np.int64).reshape(-1, 2)
+        return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+    def offsets(self, instants: Ints) -> Ints:
+        return self._offset[np.searchsorted(self._at, instants, side="right") - 1]
+
+    def first_shown(self, local: Ints) -> Ints:
+        stretch = np.searchsorted(self._shown_until, local, side="right")
+        first: Ints = np.maximum(self._at[stretch], local - self._offset[stretch])
+        return first
+
+
+def _folded(times: Ints) -> tuple[Ints, Ints | int]:
+    """Times in years that `datetime` knows, and what to add to the answers."""
+    low, high = _year_start(_FIRST_YEAR), _year_start(_LAST_YEAR + 1)
+    if not len(times) or (int(times.min()) >= low and int(times.max()) < high):
+        return times, 0
+    cycles = np.where(times >= high, (times - high) // _CYCLE_MS + 1, 0)
+    folded = np.maximum(times - cycles * _CYCLE_MS, low)
+    return folded, times - folded
+
+
+def _year_of(times: Any) -> Any:
+    return times.astype("datetime64[ms]").astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def _year_start(year: int) -> int:
+    return int(np.datetime64(f"{year:04}-01-01", "ms").astype(np.int64))
