@@ -11,7 +11,7 @@ from rheos.checkpoint.config import (
     NoRestart,
     RestartStrategy,
 )
-from rheos.checkpoint.restart import History, after_failure, primary
+from rheos.checkpoint.restart import LONGEST_UNAVAILABLE_MS, History, after_failure, primary
 from rheos.errors import (
     CheckpointError,
     ConfigurationError,
@@ -21,6 +21,7 @@ from rheos.errors import (
     SchemaError,
     StateAccessError,
     TransportError,
+    UnavailableError,
     UnrestorableError,
     UserFunctionError,
 )
@@ -50,6 +51,13 @@ def test_fixed_delay_counts_its_attempts() -> None:
 def test_exponential_delay_grows_to_its_bound_and_never_gives_up() -> None:
     strategy = ExponentialDelay(initial_ms=100, factor=2, max_ms=500, reset_after_ms=10_000)
     assert delays(strategy, [0, 200, 500, 1000, 2000, 3000]) == [100, 200, 400, 500, 500, 500]
+
+
+def test_after_an_outage_of_any_length_the_job_restarts_within_seconds() -> None:
+    times_ms = [minute * 60_000 for minute in range(20)]
+    away = UnavailableError("no broker answers")
+    assert max(filter(None, delays(ExponentialDelay(), times_ms, away))) == LONGEST_UNAVAILABLE_MS
+    assert max(filter(None, delays(ExponentialDelay(), times_ms))) == 60_000
 
 
 def test_exponential_delay_starts_over_after_quiet_time() -> None:

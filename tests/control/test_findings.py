@@ -45,6 +45,20 @@ def test_of_a_calm_job_nothing_stands_out() -> None:
     assert found(*busy_alone, *received(50, 50)) == []
 
 
+def test_a_sink_whose_target_is_away_is_named_with_what_waits() -> None:
+    def failing(ms: float) -> list[Reading]:
+        at = ("map-1", "0")
+        return [Reading("commit_failing_ms", at, ms), Reading("epochs_waiting", at, 12)]
+
+    assert found(*failing(4_999)) == []
+    (away,) = found(*failing(90_000))
+    assert (away.kind, away.operator) == (FindingKind.PUBLISHING, "map-1")
+    assert away.what == (
+        "the sink 'map' has published nothing for 90 s: its target does not answer. The output of 12 "
+        "complete checkpoints waits"
+    )
+
+
 def test_a_slow_sink_is_named_with_what_it_holds_up() -> None:
     (slow,) = found(
         *shares("1", "busy_ms", 0.97, 0.99),

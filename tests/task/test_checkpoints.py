@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.operators.contract import Operator
+from rheos.operators.contract import CommittingOperator
 from rheos.protocol import control
 from rheos.protocol.elements import BarrierKind
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
@@ -27,7 +27,7 @@ _FULL, _DELTA = PartMode.FULL, PartMode.DELTA
 _GROUPS = pa.table({"key_group": pa.array([1, 2], pa.uint16()), "value": [10, 20]})
 
 
-class _Told(Operator):
+class _Told(CommittingOperator):
     """Notes what it is given."""
 
     def __init__(self) -> None:

@@ -31,9 +31,14 @@ from rheos.errors import (
     ProgramError,
     RheosError,
     TransportError,
+    UnavailableError,
     UnrestorableError,
     UserFunctionError,
 )
+
+LONGEST_UNAVAILABLE_MS = 5_000
+"""Longest delay of the endless strategy after a system was unavailable: a restart costs nobody anything
+then, and output resumes soon after the system's return, however long it was away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ def after_failure(
                 after_ms = strategy.initial_ms
             else:
                 after_ms = min(int(history.delay_ms * strategy.factor), strategy.max_ms)
+            if isinstance(error, UnavailableError):
+                after_ms = min(after_ms, LONGEST_UNAVAILABLE_MS)
     if not may_restart(strategy, error):
         after_ms = None
     return Decision(after_ms, History(failures, times, after_ms or 0))

@@ -310,6 +310,15 @@ class SinkWriter(ABC):
         """Takes rows, at least one, of the context's schema. May buffer a bounded amount. Called in the
         mailbox: while it waits, the subtask does."""
 
+    def has_room(self) -> bool:
+        """Return whether it can take more rows now; by default it always can.
+
+        Called in the mailbox before rows are taken for it. While it returns False, the subtask takes no
+        rows and no barriers for this sink, so senders wait. Only a commit that is under way, or that is
+        retried, may make it False: it is asked again once that commit has ended.
+        """
+        return True
+
     @abstractmethod
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         """Stages durably all that was written and returns what a committer needs to publish it.

@@ -24,6 +24,8 @@ BUSY = 0.8
 HELD_UP = 0.2
 UNEVEN = 2.0
 """How many times its fair part of the rows one subtask has."""
+FAILING_MS = 5_000
+"""How long a sink's commits fail before that is shown."""
 STANDS_MS = 10_000
 GOES_ON_MS = 5_000
 _MOST = 20
@@ -31,6 +33,7 @@ _MOST = 20
 
 class FindingKind(Enum):
     RESTARTS = "restarts"
+    PUBLISHING = "publishing"
     CHECKPOINTS = "checkpoints"
     SLOW = "slow"
     UNEVEN = "uneven"
@@ -54,7 +57,7 @@ def findings(
     """The gravest kind first. The plan and the figures are those of a job that runs."""
     found = [*_restarts(status, figures), *_checkpoints(status)]
     if outline is not None and figures is not None and status.state is JobState.RUNNING:
-        found += [*_busy(outline, figures), *_stands(outline, figures)]
+        found += [*_publishing(outline, figures), *_busy(outline, figures), *_stands(outline, figures)]
     return found[:_MOST]
 
 
@@ -87,6 +90,27 @@ def _checkpoints(status: JobStatus) -> Iterator[JobFinding]:
         look="the job goes on, and starts again from the newest that is complete; what sinks commit "
         "with checkpoints waits meanwhile",
     )
+
+
+def _publishing(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:
+    """Sinks whose target is unavailable: since when, and how much waits."""
+    for operator in (each for chain in outline.chains for each in chain.operators):
+        failing_ms = _most(figures, f.COMMIT_FAILING, operator.id)
+        if failing_ms < FAILING_MS:
+            continue
+        waiting = _most(figures, f.EPOCHS_WAITING, operator.id)
+        yield JobFinding(
+            kind=FindingKind.PUBLISHING,
+            what=f"the sink {operator.name!r} has published nothing for {_span(failing_ms)}: its "
+            f"target does not answer. The output of {waiting:,.0f} complete checkpoints waits",
+            look="start the target or mend the way to it: the sink tries again every second, and "
+            "publishes what waits, each row once. `rheos logs` has its last error",
+            operator=operator.id,
+        )
+
+
+def _most(figures: JobFigures, figure: f.Figure, operator: str) -> float:
+    return max((_number(r.value) for r in figures.of(figure) if r.at[0] == operator), default=0.0)
 
 
 def _busy(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:

@@ -332,7 +332,31 @@ COMMIT_DURATION = _histogram(
     "commit_duration_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "how long a commit took, with those of the other sinks of its subtask",
+    "how long a commit of the sink took",
+)
+EPOCHS_WAITING = _gauge(
+    "epochs_waiting",
+    Unit.COUNT,
+    Scope.OPERATOR,
+    "complete checkpoints whose output the sink has not published yet",
+    across=Merge.MOST,
+    over=Merge.LAST,
+)
+SINCE_PUBLISHED = _gauge(
+    "since_published_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "time since the sink last published, or since it first had something to publish",
+    across=Merge.MOST,
+    over=Merge.LAST,
+)
+COMMIT_FAILING = _gauge(
+    "commit_failing_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "for how long the sink's commits have failed because its target is unavailable; 0 if they do not",
+    across=Merge.MOST,
+    over=Merge.MOST,
 )
 OPEN_SPLITS = _gauge(
     "open_splits",

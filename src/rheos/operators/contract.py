@@ -305,3 +305,9 @@ class CommittingOperator(Operator):
 
     def commit(self, committables: list[bytes]) -> None:
         raise NotImplementedError
+
+    def has_room(self) -> bool:
+        """Return whether it can take more rows now. The task asks before the chain takes an element;
+        while the answer is False the chain takes none, so senders wait (back-pressure). Only a commit
+        that is under way, or is retried, may make it False: the task asks again when that has ended."""
+        return True

@@ -77,6 +77,9 @@ class SinkOperator(CommittingOperator):
                 detail=traceback.format_exc(),
             ) from error
 
+    def has_room(self) -> bool:
+        return self._writer is None or self._writer.has_room()
+
     def close(self) -> None:
         if self._writer is not None:
             writer, self._writer = self._writer, None

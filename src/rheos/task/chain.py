@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Pending
 from rheos.graph.nodes import SourceSpec
-from rheos.operators.contract import Operator, Out, Restored
+from rheos.operators.contract import CommittingOperator, Operator, Out, Restored
 from rheos.operators.source import EndOfInput
 from rheos.protocol.control import LAPS, Totals
 from rheos.protocol.elements import (
@@ -99,6 +99,7 @@ class ChainRunner:
         self._set(config)
         self._sizes: defaultdict[str, BatchSizes] = defaultdict(BatchSizes)
         """Of what the source gives, by tag."""
+        self._sinks: tuple[CommittingOperator, ...] = ()
         self._work: Work | None = None
         self._barriers = WaitingBarriers(gate, clock, config)
         self._loop = LoopHead() if gate is not None and gate.of_loop else None
@@ -128,6 +129,8 @@ class ChainRunner:
     def open(self, restored: Mapping[OperatorId, Restored]) -> None:
         """Opens the operators with their restored state. Called once, first."""
         self._tree.open(restored)
+        operators = self._tree.operators.values()
+        self._sinks = tuple(each for each in operators if isinstance(each, CommittingOperator))
 
     def restore(self, in_flight: Iterable[InFlight]) -> None:
         """Rows that were on their way to the chain's operators, in the order to process them in. Called
@@ -222,7 +225,7 @@ class ChainRunner:
         worked = False
         for _ in range(self._elements_per_run):
             if self._work is None:
-                if not self._outputs.writable:
+                if not self._outputs.writable or not all(sink.has_room() for sink in self._sinks):
                     return Ran.SUSPENDED if worked else Ran.BLOCKED
                 self._work = self._next_work()
                 if self._work is None:

@@ -34,6 +34,7 @@ from rheos.task.chain import ChainRunner
 from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.deadlines import earlier
 from rheos.task.drift import DriftReporter
 from rheos.task.figures import ProcessReadings, slot_readings
 from rheos.task.found_splits import FoundSplits
@@ -350,7 +351,9 @@ class SubtaskEngine:
 
     def _wake_after_us(self, now_us: int) -> int:
         """How long nothing but an arrival can make work."""
-        wake_us = self._next_progress_us - now_us
+        next_us = earlier(self._next_progress_us, self._committing.next_us())
+        assert next_us is not None
+        wake_us = next_us - now_us
         now_ms: int | None = None
         for chain in self._chains:
             next_us = chain.next_us()

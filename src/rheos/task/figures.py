@@ -31,10 +31,15 @@ def slot_readings(
         found += chain.latency.readings()
         for planned in chain.chain.operators:
             found += _operator(str(planned.id), chain.operator(planned.id), now_ms)
-    for operator, commits in committing.commits.items():
-        found.append(Reading(f.COMMITS.name, (str(operator),), commits))
-    for operator, took in committing.took_ms.items():
-        found.append(Reading(f.COMMIT_DURATION.name, (str(operator),), took.value))
+    for operator, sink in committing.sinks.items():
+        at = (str(operator),)
+        found += [
+            Reading(f.COMMITS.name, at, sink.commits),
+            Reading(f.COMMIT_DURATION.name, at, sink.took_ms.value),
+            Reading(f.EPOCHS_WAITING.name, at, sink.waiting()),
+            Reading(f.SINCE_PUBLISHED.name, at, sink.since_published_ms()),
+            Reading(f.COMMIT_FAILING.name, at, sink.failing_ms()),
+        ]
     return found
 
 

@@ -33,6 +33,9 @@ def test_options_reach_the_client_and_those_of_rheos_come_last() -> None:
     assert config == {
         "client.id": "sink",
         "log_level": 5,
+        "reconnect.backoff.max.ms": 1000,
+        "socket.connection.setup.timeout.ms": 5000,
+        "socket.timeout.ms": 10_000,
         "bootstrap.servers": "a:9092,b:9092",
         "linger.ms": 20,
         "socket.keepalive.enable": True,

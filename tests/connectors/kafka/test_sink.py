@@ -14,9 +14,10 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.kafka import cluster, marks
+from rheos.connectors.kafka import cluster, marks, transactions
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import Action, Commit, Write
+from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.sink import KafkaSink
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.kafka.writers import ExactlyOnceWriter
@@ -429,7 +430,7 @@ def test_a_topic_that_is_deleted_under_the_sink_is_named(
     admin.delete_topics([topic])[topic].result(60)
     wait_for(lambda: topic not in admin.list_topics(timeout=60).topics)
     # A broker that has just started may not know a topic yet: so long is it asked again.
-    monkeypatch.setattr(marks, "REACH_S", 2.0)
+    monkeypatch.setattr(transactions, "ANSWER_S", 2.0)
     with pytest.raises(ConfigurationError, match=f"topic '{topic}'") as in_commit:
         _commit(once, epoch(once, 2, 2))
     with pytest.raises(ConfigurationError, match=f"topic '{topic}'") as in_barrier:
@@ -473,7 +474,8 @@ def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
     writer = sink.open(sink_context(SCHEMA))
     committables = epoch(writer, 1, 1)
     away = prepared(kafka_broker, tmp_path, topic)
-    monkeypatch.setattr(marks, "REACH_S", 0.2)
+    monkeypatch.setattr(transactions, "ANSWER_S", 0.2)
+    monkeypatch.setattr(marks, "CREATED_WITHIN_S", 0.2)
     monkeypatch.setattr("rheos.connectors.kafka.epoch_commits.PAUSES_MS", (10,))
     nowhere = replace(away.target, options=ClientOptions.of("127.0.0.1:1"))
     unreachable = KafkaSink(nowhere, "exactly_once").committer()
@@ -485,6 +487,59 @@ def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
     monkeypatch.undo()
     _commit(writer, committables)
     assert seen(kafka_broker, topic) == [1]
+    writer.close()
+
+
+class StuckClient:
+    """A client that does not return from sending offsets, whatever its limit, until it is let go."""
+
+    def __init__(self, client: Any, let_go: threading.Event) -> None:
+        self._client = client
+        self._let_go = let_go
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        self._let_go.wait(60)
+
+
+def test_a_client_that_does_not_keep_its_limit_is_abandoned_and_its_epoch_written_once(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    writer = prepared(kafka_broker, tmp_path, topic).open(sink_context(SCHEMA))
+    committables = epoch(writer, 1, *range(100))
+    let_go, stuck, closed = threading.Event(), list[Any](), threading.Event()
+    fence, close = Producing.fence, Producing.close
+
+    def gets_stuck(self: Producing, within_s: float) -> None:
+        fence(self, within_s)
+        if not stuck:
+            stuck.append(self)
+            self.client = StuckClient(self.client, let_go)
+            monkeypatch.setattr(transactions, "ANSWER_S", 0.1)
+            monkeypatch.setattr(transactions, "GRACE_S", 0.1)
+        else:
+            monkeypatch.setattr(transactions, "ANSWER_S", 60.0)
+
+    def closes(self: Producing) -> None:
+        close(self)
+        if self in stuck:
+            closed.set()
+
+    monkeypatch.setattr(Producing, "fence", gets_stuck)
+    monkeypatch.setattr(Producing, "close", closes)
+    monkeypatch.setattr(transactions, "ANSWER_S", 60.0)
+    _commit(writer, committables)
+    assert seen(kafka_broker, topic) == list(range(100))
+    assert not closed.is_set()
+    let_go.set()
+    assert closed.wait(60)
+    assert seen(kafka_broker, topic) == list(range(100))
     writer.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rheos.connectors.kafka.records import RecordLayout
 from rheos.connectors.kafka.staged_epochs import StagedEpoch, decode_epoch
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.kafka.writers import ExactlyOnceWriter, Target
+from rheos.errors import UnavailableError
 from rheos.protocol.ids import CheckpointId
 from tests.connectors.ports import ManualClock, batch_of, sink_context
 
@@ -24,36 +24,30 @@ SCHEMA = pa.schema({"n": pa.int64()})
 DAY_US = 24 * 3600 * 1_000_000
 
 
-def test_who_stages_waits_while_a_commit_runs_and_too_much_is_staged_behind_it() -> None:
+def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_not_succeeded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     transactions = Transactions("w", "t", ClientOptions.of("b:9092"))
-    transactions.wait_for_room(1000, ahead_bytes=10)  # None runs: the next is begun by who would wait.
     first = StagedEpoch("w", "t", 1, 7, 0, records=1, size_bytes=300, checksums=b"")
-    transactions._begin([first])
-    transactions.wait_for_room(310, ahead_bytes=10)
-    transactions.wait_for_room(600, ahead_bytes=10)  # As much as is committed may be staged beside it.
-    order, waiting = [], threading.Event()
-
-    class Watched(threading.Condition):
-        def wait(self, timeout: float | None = None) -> bool:
-            waiting.set()
-            return super().wait(timeout)
-
-    transactions._committing = Watched()
-
-    def stage() -> None:
-        transactions.wait_for_room(601, ahead_bytes=10)
-        order.append("room")
-
-    staging = threading.Thread(target=stage)
-    staging.start()
-    assert waiting.wait(60)
-    order.append("committed")
-    transactions._end()
-    staging.join(60)
-    assert order == ["committed", "room"]
     second = msgspec.structs.replace(first, checkpoint=8, size_bytes=5)
-    transactions._begin([first, second])  # The first is listed again, and counts once.
-    assert (transactions._taken_bytes, transactions._under_way_bytes) == (305, 5)
+    staged: Any = None
+    seen: list[tuple[bool, bool]] = []
+
+    def committing(*args: Any) -> None:
+        seen.append((transactions.has_room(600, 10), transactions.has_room(601, 10)))
+
+    def away(*args: Any) -> None:
+        raise UnavailableError("the broker is away")
+
+    assert transactions.has_room(1000, ahead_bytes=10)  # The barrier of a first commit is to come.
+    monkeypatch.setattr(transactions, "_commit", away)
+    with pytest.raises(UnavailableError):
+        transactions.commit([first], staged)
+    assert not transactions.has_room(601, ahead_bytes=10)  # It is to be retried.
+    monkeypatch.setattr(transactions, "_commit", committing)
+    transactions.commit([first, second], staged)
+    assert seen == [(True, False)]  # A retry of more makes no more room.
+    assert transactions.has_room(1000, ahead_bytes=10)
 
 
 def test_an_idle_writer_makes_its_mark_again_each_day(

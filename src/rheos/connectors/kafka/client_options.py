@@ -19,6 +19,18 @@ from rheos.redaction import without
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 
+ANSWER_S = 10.0
+"""How long a call to the brokers may take without progress, in seconds, before it is abandoned. The
+client does not keep all of its own limits, so the sink's calls run under this one (`BoundedCalls`)."""
+GRACE_S = 2.0
+"""How much longer a call may take that is passed a limit of its own, before it is abandoned."""
+_DEFAULTS: Mapping[str, Value] = {
+    # A broker that is back, or behind a link that is up again, is used within a second or two, and not
+    # when the client's own limits of 10, 30 and 60 s have passed.
+    "reconnect.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 5000,
+    "socket.timeout.ms": 10_000,
+}
 _NOTICE = 5
 """Of syslog: below it the client logs what nobody needs to know."""
 _OF_ANOTHER_KIND = "property and will be ignored by this"
@@ -90,6 +102,7 @@ class ClientOptions:
             "client.id": client_id,
             "logger": self._logger(),
             "log_level": _NOTICE,
+            **_DEFAULTS,
             **dict(self.options),
             "bootstrap.servers": self.brokers,
             **{name.replace("_", "."): value for name, value in own.items()},

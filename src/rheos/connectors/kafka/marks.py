@@ -14,8 +14,8 @@ from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_error
 from rheos.errors import RheosError
 
-REACH_S = 30.0
-"""How long a broker may take to answer, before it counts as away."""
+CREATED_WITHIN_S = 30.0
+"""How long a new writer waits for a broker, in seconds: it may be starting, too."""
 _AGAIN_S = 0.1
 _COORDINATOR_COMES = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 
@@ -36,11 +36,11 @@ class Mark:
         # A consumer's commit, and its end after one, wait for brokers without a limit.
         kafka = client()
         asked = kafka.ConsumerGroupTopicPartitions(self._name, [self.place(0)])
-        deadline = time.monotonic() + REACH_S
+        deadline = time.monotonic() + CREATED_WITHIN_S
         try:
             admin = admin_client(self._options, self._name, self._on_error)
             while True:
-                future = admin.alter_consumer_group_offsets([asked], request_timeout=REACH_S)
+                future = admin.alter_consumer_group_offsets([asked], request_timeout=CREATED_WITHIN_S)
                 try:
                     self._checked(answer(admin, future[self._name], self._give_up).topic_partitions)
                     return
@@ -56,7 +56,7 @@ class Mark:
         if self._refused is not None:
             raise client().KafkaException(self._refused)
 
-    def read(self) -> tuple[int | None, Any]:
+    def read(self, within_s: float) -> tuple[int | None, Any]:
         """The mark, or None where there is none, and the group, as the client wants it within a
         transaction. KS4: with isolation.level=read_committed the client asks for stable offsets only,
         and asks again while those of a transaction are not settled."""
@@ -72,7 +72,7 @@ class Mark:
             )
             consumer = kafka.Consumer({**config, "error_cb": self._on_error})
             place = kafka.TopicPartition(self._topic, 0)
-            [found] = self._checked(consumer.committed([place], REACH_S))
+            [found] = self._checked(consumer.committed([place], within_s))
             group = consumer.consumer_group_metadata()
         except kafka.KafkaException as error:
             if consumer is not None:

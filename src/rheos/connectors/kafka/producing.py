@@ -11,11 +11,12 @@ import contextlib
 import time
 from typing import Any
 
+from rheos.connectors.bounded_calls import Progressed
 from rheos.connectors.kafka.arrow_producing import ArrowProducing
-from rheos.connectors.kafka.client_options import ClientOptions, Value, client
+from rheos.connectors.kafka.client_options import ANSWER_S, ClientOptions, Value, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.connectors.kafka.records import records
-from rheos.errors import RheosError
+from rheos.errors import RheosError, UnavailableError
 from rheos.protocol.elements import Batch
 
 OWNED = {
@@ -45,16 +46,25 @@ _GIVE_WAY_S = 1e-6
 """A transaction is written beside a slot's thread. Each time that this lets go of the interpreter, it
 would get it back only after 5 ms: measured, it ran at a quarter of its speed."""
 _WHEN_FULL_S = 0.005
-_CLOSE_S = 5.0
+CLOSED_WITHIN_S = 5.0
+"""Limit of the client for aborting an open transaction, in seconds."""
 _REPORTED_S = 0.5
-_FENCE_S = 1.0
+_SLICE_S = 1.0
 """A call that times out is continued by the next."""
 
 
 class Producing:
     """One producer for one topic. Raises RheosError where it cannot be made."""
 
-    def __init__(self, options: ClientOptions, topic: str, transactional_id: str = "") -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        topic: str,
+        transactional_id: str = "",
+        stalled_s: float = ANSWER_S,
+    ) -> None:
+        """`stalled_s` is how long the brokers may take no record while some wait, in seconds."""
+        self._stalled_s = stalled_s
         self._options = options
         self._topic = topic
         self._transactional = bool(transactional_id)
@@ -67,10 +77,14 @@ class Producing:
         if transactional_id:
             own["transactional_id"] = transactional_id
             defaults["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
-        config = options.config(transactional_id or f"rheos-{topic}", **own)
+        config = {**defaults, **options.config(transactional_id or f"rheos-{topic}", **own)}
+        if transactional_id:  # The client refuses a socket.timeout.ms above it.
+            config["socket.timeout.ms"] = min(
+                int(config["socket.timeout.ms"]), int(config["transaction.timeout.ms"])
+            )
         try:
             self.client: Any = client().Producer(
-                {**defaults, **config, "on_delivery": self._not_delivered, "error_cb": self._on_error}
+                {**config, "on_delivery": self._not_delivered, "error_cb": self._on_error}
             )
         except client().KafkaException as error:
             raise kafka_error(error, f"the topic {topic!r} cannot be written", options) from None
@@ -82,11 +96,12 @@ class Producing:
         if self._unreported is None or not self._unreported.takes(batch.schema):
             self.produce(batch)
             return
+        stall = self._stall()
         while batch.num_rows:
-            batch = batch.slice(self._unreported.produce(batch))
+            queued = self._unreported.produce(batch)
+            batch = batch.slice(queued)
             self.client.poll(_WHEN_FULL_S if batch.num_rows else 0)
-            if self.refused is not None:
-                raise self.refused from None
+            stall.check(queued > 0)
 
     def produce(self, batch: Batch) -> None:
         """Queues the records, which waits where the queue is full. Raises what the client raises."""
@@ -98,6 +113,7 @@ class Producing:
 
     def _produce(self, batch: Batch) -> None:
         topic, produce = self._topic, self.client.produce
+        stall = self._stall()
         plain = batch.schema.names in (["value"], ["value", "key"])
         for value, key, partition, timestamp, headers in records(batch):
             while True:
@@ -108,9 +124,9 @@ class Producing:
                         produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
                 except BufferError:
                     self.client.poll(_WHEN_FULL_S)
-                    if self.refused is not None:
-                        raise self.refused from None
+                    stall.check(False)
                     continue
+                stall.progressed()
                 break
 
     def fence(self, within_s: float) -> None:
@@ -119,7 +135,7 @@ class Producing:
         deadline = time.monotonic() + within_s
         while True:
             try:
-                self.client.init_transactions(_FENCE_S)
+                self.client.init_transactions(_SLICE_S)
                 return
             except client().KafkaException as error:
                 self.client.poll(0)  # Why it has no answer comes here.
@@ -129,9 +145,23 @@ class Producing:
                 if not timed_out or time.monotonic() > deadline:
                     raise
 
-    def flush(self, at_most_s: float) -> int:
-        """Waits until all is delivered, or not. Returns how many records are not yet."""
-        return int(self.client.flush(at_most_s))
+    def deliver(self, progressed: Progressed = lambda: None) -> None:
+        """Wait until the brokers have taken all records. `progressed` is called as they take some.
+
+        Raises the first record's refusal; UnavailableError if the brokers take none for `stalled_s`.
+        """
+        stall = self._stall()
+        waiting = len(self.client)
+        while waiting:
+            left = int(self.client.flush(_SLICE_S))
+            stall.check(left < waiting)
+            if left < waiting:
+                progressed()
+            waiting = left
+        stall.check(True)
+
+    def _stall(self) -> _Stall:
+        return _Stall(self, self._stalled_s, f"the topic {self._topic!r} cannot be written")
 
     def hear_reports(self) -> None:
         """To be called once the client has raised: which record it was for may be reported a little
@@ -150,7 +180,7 @@ class Producing:
             # Else readers of committed records would wait for it until it times out. Where there is
             # none, or the producer is fenced, this fails at once. (Its own `close` would warn then.)
             with contextlib.suppress(Exception):
-                producer.abort_transaction(_CLOSE_S)
+                producer.abort_transaction(CLOSED_WITHIN_S)
 
     def _not_delivered(self, error: Any, message: Any) -> None:
         if self.refused is None and error is not None:
@@ -166,6 +196,31 @@ class Producing:
         if self.refused is None and is_refusal(error):
             doing = f"the topic {self._topic!r} cannot be written"
             self.refused = kafka_error(error, doing, self._options)
+
+
+class _Stall:
+    """How long the brokers have taken no record while some wait."""
+
+    def __init__(self, producing: Producing, limit_s: float, doing: str) -> None:
+        self._producing = producing
+        self._limit_s = limit_s
+        self._doing = doing
+        self._since_s = time.monotonic()
+
+    def progressed(self) -> None:
+        self._since_s = time.monotonic()
+
+    def check(self, progressed: bool) -> None:
+        """Raise the refusal of a record; UnavailableError if there was no progress for too long."""
+        if self._producing.refused is not None:
+            raise self._producing.refused from None
+        if progressed:
+            self.progressed()
+        elif time.monotonic() - self._since_s > self._limit_s:
+            raise UnavailableError(
+                f"{self._doing}: the brokers have taken no record for {self._limit_s:g} s",
+                hint="are the brokers up, reachable, and their disks not full?",
+            )
 
 
 def _length(value: bytes | None) -> int:

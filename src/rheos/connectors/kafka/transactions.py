@@ -1,7 +1,10 @@
 """Carries out at a real broker what `EpochCommits` decides, for one writer's name.
 
 The name is the transactional id of a producer, and a group of which nobody is a member: the offset that
-it has for partition 0 of the topic is the mark. Calls block, and come one at a time.
+it has for partition 0 of the topic is the mark. Calls block, and come one at a time. Each call to the
+brokers runs under a limit of our own: the client's `send_offsets_to_transaction` and
+`abort_transaction` do not keep theirs. An abandoned producer is fenced by the next one, as after any
+failure (KS6).
 """
 
 from __future__ import annotations
@@ -9,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, assert_never
 
-from rheos.connectors.kafka import marks
-from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.kafka.client_options import ANSWER_S, GRACE_S, ClientOptions
 from rheos.connectors.kafka.epoch_commits import (
     Action,
     Commit,
@@ -28,10 +31,12 @@ from rheos.connectors.kafka.epoch_commits import (
     Write,
 )
 from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
-from rheos.connectors.kafka.marks import Mark
-from rheos.connectors.kafka.producing import Producing
+from rheos.connectors.kafka.marks import CREATED_WITHIN_S, Mark
+from rheos.connectors.kafka.producing import CLOSED_WITHIN_S, Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
-from rheos.errors import InputError, RheosError
+from rheos.errors import InputError, RheosError, UnavailableError
+
+T = TypeVar("T")
 
 
 class Transactions:
@@ -45,18 +50,20 @@ class Transactions:
         self._options = options
         self._commits = EpochCommits(name, if_unknown)
         self._mark = Mark(name, topic, options)
+        self._calls = BoundedCalls()
         self._producing: Producing | None = None
         self._group: Any = None
         """The group, as the client wants it within a transaction."""
         self._noted: int | None = None
         """What the note says; None where it has not been read."""
-        self._committing = threading.Condition()
+        self._room = threading.Lock()
+        # Under the lock:
         self._under_way_bytes: int | None = None
-        """Of the commit that runs; None where none does."""
+        """Size of the epochs of the commit that runs or is to be retried; None without one."""
         self._taken = 0
         """The newest epoch that a commit was begun for."""
         self._taken_bytes = 0
-        """Of all epochs up to that."""
+        """Size of all epochs up to that."""
         self._away = 0
         self._by_record = False
         """Whether records are produced one by one: what is refused is named then."""
@@ -74,38 +81,35 @@ class Transactions:
 
     def create_mark(self) -> None:
         """KS2: before the writer stages anything, the broker has a mark of it."""
-        self._mark.create()
+        limit_s = CREATED_WITHIN_S + GRACE_S
+        self._calls.run(self._doing, limit_s, lambda progressed: self._mark.create())
 
-    def wait_for_room(self, staged_bytes: int, ahead_bytes: int) -> None:
-        """For the thread that stages: waits while a commit runs, and more is staged behind what it
-        commits than that is, or than `ahead_bytes`. So staging goes on beside a commit, and is never
-        further ahead than by one. `staged_bytes` is all that the writer has staged."""
-        with self._committing:
-            while staged_bytes - self._taken_bytes > max(ahead_bytes, self._under_way_bytes or 0):
-                # The next commit may be begun by the thread that waits: it waits for this one alone.
-                if self._under_way_bytes is None:
-                    return
-                self._committing.wait()
+    def has_room(self, staged_bytes: int, ahead_bytes: int) -> bool:
+        """Return whether the writer may stage more now. For the thread that stages.
+
+        While a commit runs, or is to be retried, the writer may stage as much beyond it as it commits,
+        or `ahead_bytes`. `staged_bytes` is the size of all that the writer has staged.
+        """
+        with self._room:
+            if self._under_way_bytes is None:
+                return True  # The barrier for the next commit may be among what waits: it is taken.
+            return staged_bytes - self._taken_bytes <= max(ahead_bytes, self._under_way_bytes)
 
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
         self._begin(epochs)
-        try:
-            self._commit(epochs, staged)
-        finally:
-            self._end()
+        self._commit(epochs, staged)
+        with self._room:
+            self._under_way_bytes = None
 
     def _begin(self, epochs: Sequence[StagedEpoch]) -> None:
-        taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
-        with self._committing:
+        with self._room:
+            if self._under_way_bytes is not None:
+                return  # A retry makes no more room than the first try did.
+            taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
             self._under_way_bytes = sum(epoch.size_bytes for epoch in taken)
             self._taken_bytes += self._under_way_bytes
             self._taken = max((epoch.checkpoint for epoch in taken), default=self._taken)
-
-    def _end(self) -> None:
-        with self._committing:
-            self._under_way_bytes = None
-            self._committing.notify_all()
 
     def _commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         by_number = {epoch.checkpoint: epoch for epoch in epochs}
@@ -133,10 +137,18 @@ class Transactions:
 
     def close(self) -> None:
         """Lets go of the connection. A transaction that is open is aborted."""
+        self._discard()
+        self._calls.close()
+
+    def _discard(self) -> None:
         producing, self._producing = self._producing, None
-        if producing is not None:
-            producing.close()
-            self._away += producing.brokers_away
+        if producing is None:
+            return
+        with contextlib.suppress(UnavailableError):
+            self._calls.run(
+                self._doing, CLOSED_WITHIN_S + GRACE_S, lambda progressed: producing.close()
+            )
+        self._away += producing.brokers_away
 
     def _carry_out(
         self, action: Action, epochs: dict[int, StagedEpoch], staged: StagedEpochs
@@ -145,16 +157,14 @@ class Transactions:
             case Fence():
                 self._fence()
             case ReadMark():
-                mark, self._group = self._mark.read()
+                mark, self._group = self._call(lambda progressed: self._mark.read(ANSWER_S))
                 return mark
             case Write(epoch):
                 self._write(epochs[epoch], staged)
             case Commit():
-                assert self._producing is not None
-                with self._errors():
-                    self._producing.client.commit_transaction()
+                self._commit_transaction()
             case Discard():
-                self.close()
+                self._discard()
             case Pause(ms):
                 time.sleep(ms / 1000)
             case Settle(epoch):
@@ -166,24 +176,59 @@ class Transactions:
         return None
 
     def _fence(self) -> None:
-        self.close()
-        self._producing = Producing(self._options, self._topic, transactional_id=self._name)
-        with self._errors():
-            self._producing.fence(marks.REACH_S)
+        self._discard()
+        producing = Producing(self._options, self._topic, transactional_id=self._name)
+        self._producing = producing
+        self._call(lambda progressed: producing.fence(ANSWER_S))
 
     def _write(self, epoch: StagedEpoch, staged: StagedEpochs) -> None:
-        producing = self._producing
+        producing, group = self._producing, self._group
         assert producing is not None
-        with self._errors():
+        produce = producing.produce if self._by_record else producing.produce_unreported
+
+        def write(progressed: Progressed) -> None:
             producing.client.begin_transaction()
-            produce = producing.produce if self._by_record else producing.produce_unreported
             for batch in staged.batches(epoch):
                 produce(batch)
+                progressed()
             place = self._mark.place(epoch.checkpoint)
-            producing.client.send_offsets_to_transaction([place], self._group, marks.REACH_S)
+            producing.client.send_offsets_to_transaction([place], group, ANSWER_S)
+
+        self._call(write)
+
+    def _commit_transaction(self) -> None:
+        producing = self._producing
+        assert producing is not None
+
+        def commit(progressed: Progressed) -> None:
+            producing.deliver(progressed)
+            producing.client.commit_transaction(ANSWER_S)
+
+        self._call(commit)
+
+    def _call(self, work: Callable[[Progressed], T]) -> T:
+        """Call the brokers, within the limit. A producer whose call is abandoned is closed once the
+        client returns."""
+        producing = self._producing
+
+        def release() -> None:
+            if producing is not None:
+                producing.close()
+
+        def made(progressed: Progressed) -> T:
+            with self._errors(producing):
+                return work(progressed)
+
+        try:
+            return self._calls.run(self._doing, ANSWER_S + GRACE_S, made, release)
+        except AbandonedCallError:
+            if producing is not None:
+                self._away += producing.brokers_away
+            self._producing = None  # The abandoned call has it.
+            raise
 
     @contextlib.contextmanager
-    def _errors(self) -> Any:
+    def _errors(self, producing: Producing | None) -> Iterator[None]:
         """What the client raises, as errors of Rheos; where a record was refused, for that."""
         try:
             yield
@@ -192,10 +237,10 @@ class Transactions:
         except Exception as error:
             if as_kafka_error(error) is None:
                 raise
-            if self._producing is not None:
-                self._producing.hear_reports()
-                if self._producing.refused is not None:
-                    raise self._producing.refused from None
+            if producing is not None:
+                producing.hear_reports()
+                if producing.refused is not None:
+                    raise producing.refused from None
             raise kafka_error(error, self._doing, self._options) from None
 
     @property

@@ -26,11 +26,13 @@ _ENCODED_ROWS = 8_192
 """At once, at the most."""
 _GATHER_BYTES = 4 << 20
 _AHEAD_BYTES = 256 << 20
-"""What is staged beside a running commit may grow to this, or to as much as that commits: then rows
-wait."""
+"""What is staged while a commit runs, or is retried, may grow to this, or to as much as that commits:
+then the writer has no room, and rows wait."""
 _REFRESH_MS = 24 * 3_600_000
 """A mark is written again long before brokers forget it."""
-_FLUSH_S = 1.0
+_STALLED_S = 60.0
+"""How long an at-least-once writer waits for brokers that take no record, before the attempt fails and
+is restarted."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +115,9 @@ class ExactlyOnceWriter(SinkWriter):
         if self._gathering.add(batch):
             self._stage()
 
+    def has_room(self) -> bool:
+        return self._transactions.has_room(self._staged_bytes, _AHEAD_BYTES)
+
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         self._stage()
         try:
@@ -145,7 +150,6 @@ class ExactlyOnceWriter(SinkWriter):
             for batch in self._gathering.take():
                 self._staging.write(batch)
                 self._staged_bytes += batch.nbytes
-            self._transactions.wait_for_room(self._staged_bytes, _AHEAD_BYTES)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -164,7 +168,7 @@ class AtLeastOnceWriter(SinkWriter):
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         self._target = target
         self._encoder = _encoder(target, ctx.schema)
-        self._producing = Producing(target.options, target.topic)
+        self._producing = Producing(target.options, target.topic, stalled_s=_STALLED_S)
         self._ctx = ctx
         self._counted = 0
 
@@ -178,9 +182,7 @@ class AtLeastOnceWriter(SinkWriter):
         self._check()
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        while self._producing.flush(_FLUSH_S):
-            self._check()
-        self._check()
+        self._producing.deliver()
         away, self._counted = self._counted, self._producing.brokers_away
         self._ctx.count("brokers_away", self._counted - away)
         return []

@@ -13,7 +13,6 @@ from rheos.connectors.postgres.change_values import from_text, read_as
 from rheos.connectors.postgres.column_types import as_strings, column_types, takes
 from rheos.connectors.postgres.connection import (
     ServerOptions,
-    ServerSession,
     client,
     listed,
     quoted,
@@ -21,6 +20,7 @@ from rheos.connectors.postgres.connection import (
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
+from rheos.connectors.postgres.watched import WatchedSession
 from rheos.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
@@ -144,7 +144,7 @@ class _PostgresLookupClient(LookupClient):
         self._lookup = lookup
         self._doing = f"the table {lookup.table} cannot be read"
         self._query = lookup.query().encode()
-        self._session: ServerSession | None = None
+        self._session = WatchedSession(lookup.options, self._doing, _WITHIN)
 
     def fetch(self, keys: Batch) -> Found:
         try:
@@ -154,18 +154,15 @@ class _PostgresLookupClient(LookupClient):
             raise
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._session.close()
 
     def _answer(self, parameters: Sequence[bytes]) -> Any:
         options, psycopg = self._lookup.options, client()
         try:
-            if self._session is None:
-                self._session = options.connect(self._doing)
-                self._session.run(_WITHIN)
             # As text, which is made columns as a whole.
-            result = self._session.connection.pgconn.exec_params(self._query, parameters)
+            result = self._session.do(
+                lambda session: session.connection.pgconn.exec_params(self._query, parameters)
+            )
             if result.status == psycopg.pq.ExecStatus.TUPLES_OK:
                 return result
             error = psycopg.errors.error_from_result(result)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import may_pass, postgres_error
+from rheos.connectors.postgres.watched import WatchedSession
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ class RetryingSession:
     def __init__(self, options: ServerOptions, doing: str) -> None:
         self._options = options
         self._doing = doing
-        self._session: ServerSession | None = None
+        self._session = WatchedSession(options, doing)
         self._counts: Counter[str] = Counter()
 
     def counted(self) -> Counter[str]:
@@ -37,9 +38,7 @@ class RetryingSession:
         psycopg = client()
         for pause_s in _PAUSES_S:
             try:
-                if self._session is None or not self._session.is_open:
-                    self._session = self._options.connect(self._doing)
-                return work(self._session)
+                return self._session.do(work)
             except psycopg.Error as raised:
                 error = postgres_error(raised, self._doing, self._options)
             except Exception as raised:
@@ -55,6 +54,4 @@ class RetryingSession:
         raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._session.close()

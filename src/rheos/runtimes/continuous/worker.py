@@ -14,6 +14,7 @@ import zmq
 from pyspark import BarrierTaskContext
 
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
+from rheos.graph.nodes import SinkSpec
 from rheos.host.at_work import works_for
 from rheos.host.closing import close_logged
 from rheos.host.freed_memory import freed_memory_kept
@@ -133,8 +134,11 @@ def _transport(
 
 
 def io_threads(plan: PhysicalPlan) -> int:
-    """How many a slot has: each asynchronous operator has one more, as it may wait for long in it."""
-    return _IO_THREADS + sum(planned.is_asynchronous for planned in plan.operators())
+    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one, as
+    it may block it for long: a sink whose target is away delays neither snapshots nor other sinks."""
+    return _IO_THREADS + sum(
+        planned.is_asynchronous or isinstance(planned.spec, SinkSpec) for planned in plan.operators()
+    )
 
 
 def _unpacked(payload: bytes) -> SlotJob:

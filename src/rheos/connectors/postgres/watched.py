@@ -1,0 +1,100 @@
+"""A session whose calls end within a limit of our own.
+
+libpq waits without a limit for a server that is connected and does not answer: a frozen process, or a
+machine behind a link that drops packets. A statement that takes long on a healthy server must not be
+abandoned. So when the limit has passed, a second connection asks whether the server answers: if it
+does, the call may take longer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession
+
+T = TypeVar("T")
+
+ANSWER_S = 15.0
+"""How long a call may take before the server is asked whether it is alive, in seconds."""
+_ALIVE_S = 5.0
+
+
+class WatchedSession:
+    """A session that is opened by its first call, and again after it was closed. For one calling thread
+    at a time."""
+
+    def __init__(self, options: ServerOptions, doing: str, setting: str | None = None) -> None:
+        """`doing` begins errors: "the table 't' cannot be written". `setting` is run on each new
+        connection."""
+        self._options = options
+        self._doing = doing
+        self._setting = setting
+        self._calls = BoundedCalls()
+        self._alive = BoundedCalls()
+        self._session: ServerSession | None = None
+
+    def do(self, work: Callable[[ServerSession], T]) -> T:
+        """Return what `work` returns, or raise what it raises.
+
+        Raises UnavailableError if the server does not answer within the limit: what `work` was doing
+        may or may not be done then.
+        """
+        session = self._session
+        if session is None or not session.is_open:
+            session = self._session = self._call(self._opened, None)
+        return self._call(lambda: work(session), session)
+
+    def close(self) -> None:
+        """Close the connection. A later call opens another."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        self._calls.close()
+        self._alive.close()
+
+    def _opened(self) -> ServerSession:
+        session = self._options.connect(self._doing)
+        if self._setting is not None:
+            session.run(self._setting)
+        return session
+
+    def _call(self, work: Callable[[], T], session: ServerSession | None) -> T:
+        try:
+            return self._calls.run(
+                f"{self._doing}, at {self._options}",
+                ANSWER_S,
+                lambda progressed: work(),
+                alive=self._answers,
+            )
+        except AbandonedCallError:
+            self._session = None
+            if session is not None:
+                _cut_off(session)
+            raise
+
+    def _answers(self) -> bool:
+        """Whether the server answers on a new connection."""
+
+        def ask(progressed: object) -> bool:
+            session = self._options.connect(self._doing, connect_timeout=f"{_ALIVE_S:.0f}")
+            with suppress(Exception):
+                session.close()
+            return True
+
+        try:
+            return self._alive.run(self._doing, 2 * _ALIVE_S, ask)
+        except Exception:
+            return False
+
+
+def _cut_off(session: ServerSession) -> None:
+    """Shut the socket under an abandoned call, which ends its wait."""
+    with suppress(Exception):
+        descriptor = os.dup(session.connection.pgconn.socket)
+        with socket.socket(fileno=descriptor) as connected:
+            connected.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,61 @@
+"""Calls to a server that is connected and does not answer end within our limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rheos.connectors.postgres import watched
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession
+from rheos.connectors.postgres.watched import WatchedSession
+from rheos.errors import UnavailableError
+from tests.connectors.postgres.databases import Database
+from tests.freezing_proxy import FreezingProxy
+
+
+@pytest.fixture
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched, "ANSWER_S", 0.1)
+    monkeypatch.setattr(watched, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
+
+
+@pytest.fixture
+def proxy(database: Database) -> Iterator[FreezingProxy]:
+    parameters = dict(ServerOptions.of(database.url).parameters)
+    with FreezingProxy(int(parameters["port"]), parameters["host"]) as proxy:
+        yield proxy
+
+
+def through(proxy: FreezingProxy, database: Database) -> ServerOptions:
+    options = {"host": "127.0.0.1", "port": proxy.port, "sslmode": "disable"}
+    return ServerOptions.of(database.url, options)
+
+
+def one(session: ServerSession) -> int:
+    [(found,)] = session.rows("SELECT 1")
+    return int(found)
+
+
+@pytest.mark.usefixtures("short_limits")
+def test_a_server_that_freezes_is_unavailable_and_used_again_when_it_answers(
+    proxy: FreezingProxy, database: Database
+) -> None:
+    session = WatchedSession(through(proxy, database), "the table t cannot be written")
+    assert session.do(one) == 1
+    proxy.freeze()
+    with pytest.raises(UnavailableError, match=r"the table t cannot be written, at .*: no answer"):
+        session.do(one)
+    proxy.thaw()
+    assert session.do(one) == 1
+    session.close()
+
+
+@pytest.mark.usefixtures("short_limits")
+def test_a_statement_that_takes_long_on_a_server_that_answers_is_not_abandoned(
+    database: Database,
+) -> None:
+    session = WatchedSession(ServerOptions.of(database.url), "the table t cannot be written")
+    slept = session.do(lambda s: s.rows("SELECT 1 FROM pg_sleep(0.5)"))
+    assert slept == [(1,)]
+    session.close()
