@@ -12,7 +12,7 @@ from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, PublishedWindows, c
 from rheos.cli.soak import line
 
 RIGHT = PublishedWindows(3, 3, 0, 0)
-MINUTE = Minute(1, 5e6, 0.5, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0)
+MINUTE = Minute(1, 5e6, 0.5, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0, 300, 120)
 
 
 def minutes(**last: float) -> list[Minute]:
@@ -39,6 +39,8 @@ def test_the_first_minute_is_warm_up() -> None:
         ({"driver_mib": 150.0}, "the memory of the driver grew from 90 to 150 MiB"),
         ({"checkpoint_bytes": 90 << 20}, "a checkpoint grew from 10 to 90 MiB"),
         ({"directory_bytes": 90 << 20}, "the checkpoint directory grew from 30 to 90 MiB"),
+        ({"handles": 400}, "the number of open file handles grew from 300 to 400"),
+        ({"threads": 140}, "the number of threads grew from 120 to 140"),
         ({"failed": 2}, "2 checkpoints failed"),
         ({"restarts": 1}, "the job was restarted 1 times"),
     ],
@@ -66,11 +68,11 @@ def test_published_windows_are_counted(tmp_path: Path) -> None:
         }
     )
     frame.write_parquet(tmp_path / "part.parquet")
-    assert count_published(tmp_path, splits=2) == PublishedWindows(3, 6 * whole - 1, wrong=1, doubled=1)
-    assert count_published(tmp_path / "nothing", splits=2) == PublishedWindows(0, 0, 0, 0)
+    counted = count_published(tmp_path, rows_per_ms=2 * ROWS_PER_MS)
+    assert counted == PublishedWindows(3, 6 * whole - 1, wrong=1, doubled=1)
+    assert count_published(tmp_path / "nothing", rows_per_ms=1) == PublishedWindows(0, 0, 0, 0)
 
 
 def test_a_line_has_a_cell_for_each_column() -> None:
-    assert line(MINUTE).split() == (
-        ["1", "5,000,000", "50%", "200", "90", "10.0", "1.0", "40", "3.0", "30.0", "12", "0", "0"]
-    )
+    cells = "1 5,000,000 50% 200 90 10.0 1.0 40 3.0 30.0 12 0 0 300 120"
+    assert " ".join(line(MINUTE).split()) == cells

@@ -8,6 +8,7 @@ the end the published windows are counted: each key once, and no row lost or dou
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -19,6 +20,7 @@ from typing import Any
 
 import msgspec
 import polars as pl
+import psutil
 import pyarrow as pa
 
 from rheos import aggregates as agg
@@ -36,7 +38,7 @@ from rheos.job import JobHandle, JobState
 from rheos.protocol.state_config import StateConfig
 
 ROWS_PER_MS = 1000
-"""Of event time, in each split."""
+"""Rows of a split for each millisecond of event time, at full load."""
 
 WINDOW_MS = 60_000
 SINCE = "t"
@@ -55,6 +57,14 @@ class SoakSettings:
     keys: int = 100_000
     checkpoint_interval: str = "5s"
     state: StateConfig = field(default_factory=StateConfig)
+    rate_per_s: float | None = None
+    """Rows a second in each subtask; None: as fast as they are taken."""
+
+    @property
+    def rows_per_ms(self) -> int:
+        """Rows of a split for each millisecond of event time. At a given rate it passes as fast as the
+        clock does."""
+        return ROWS_PER_MS if self.rate_per_s is None else max(round(self.rate_per_s / 1000), 1)
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -81,6 +91,10 @@ class Minute(msgspec.Struct, frozen=True):
     """Completed since the start."""
     failed: int
     restarts: int
+    handles: int
+    """Open file handles of the driver, its JVM and the workers."""
+    threads: int
+    """Their threads."""
 
 
 class PublishedWindows(msgspec.Struct, frozen=True):
@@ -106,16 +120,17 @@ class Soaked:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Random keys and values; event time goes on by a millisecond every ROWS_PER_MS rows."""
+    """Random keys and values; event time goes on by a millisecond every `per_ms` rows."""
 
     keys: int
+    per_ms: int
 
     def __call__(self, block: Block) -> dict[str, Any]:
         rng = block.rng()
         return {
             "k": rng.integers(0, self.keys, block.rows),
             "v": rng.random(block.rows),
-            "at": (block.index() // ROWS_PER_MS).astype("datetime64[ms]"),
+            "at": (block.index() // self.per_ms).astype("datetime64[ms]"),
         }
 
 
@@ -136,8 +151,16 @@ class _Bursts(KeyedProcessFunction):
 
 
 def _build(env: Environment, settings: SoakSettings, folder: Path) -> None:
+    rate = settings.rate_per_s
+    made = generator(
+        _Rows(settings.keys, settings.rows_per_ms),
+        splits=settings.parallelism,
+        schema=_SCHEMA,
+        due_column=SINCE,
+        rate_per_s=None if rate is None else rate * settings.parallelism,
+    )
     rows = env.from_source(
-        generator(_Rows(settings.keys), splits=settings.parallelism, schema=_SCHEMA, due_column=SINCE),
+        made,
         watermark=Watermark.bounded_out_of_orderness("0s", on="at"),
         name="rows",
     )
@@ -177,7 +200,8 @@ def run(
             minutes = _watch(handle, settings, folder, first, progress, each)
         finally:
             handle.cancel()
-        return Soaked(settings, minutes, count_published(folder / "windows", settings.parallelism))
+        in_a_ms = settings.parallelism * settings.rows_per_ms
+        return Soaked(settings, minutes, count_published(folder / "windows", in_a_ms))
 
 
 def _watch(
@@ -229,7 +253,18 @@ def _minute(handle: JobHandle, folder: Path, number: int, seen: Sequence[Sequenc
         checkpoints=status.checkpoints_completed,
         failed=status.checkpoints_failed,
         restarts=status.restarts,
+        handles=_sum_of_processes(lambda process: process.num_fds()),
+        threads=_sum_of_processes(lambda process: process.num_threads()),
     )
+
+
+def _sum_of_processes(of: Callable[[psutil.Process], int]) -> int:
+    driver = psutil.Process()
+    total = 0
+    for process in (driver, *driver.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # One that has just ended has none.
+            total += of(process)
+    return total
 
 
 def _size(folder: Path) -> int:
@@ -243,12 +278,12 @@ def _size(folder: Path) -> int:
     return total
 
 
-def count_published(folder: Path, splits: int) -> PublishedWindows:
-    """Counts the windows in the sink's folder."""
+def count_published(folder: Path, rows_per_ms: int) -> PublishedWindows:
+    """Count the windows in the sink's folder. `rows_per_ms` is that of all splits together."""
     if not any(folder.glob("**/*.parquet")):
         return PublishedWindows(0, 0, 0, 0)
     rows = pl.scan_parquet(folder / "**/*.parquet").select("k", "window_start", "rows").collect()
-    whole = splits * ROWS_PER_MS * WINDOW_MS
+    whole = rows_per_ms * WINDOW_MS
     windows = rows.group_by("window_start").agg(
         pl.col("rows").sum().alias("total"), (pl.len() - pl.col("k").n_unique()).alias("doubled")
     )
@@ -264,6 +299,8 @@ _SLOWER = 0.9
 _GROWTH = 1.1
 _GROWTH_MIB = 24.0
 """Less than this is the noise of allocators."""
+_GROWTH_COUNT = 10
+"""Fewer than these are the noise of pools that fill."""
 
 
 def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str]:
@@ -302,4 +339,11 @@ def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str
         was, is_now = medians(of)
         if is_now > max(was * _GROWTH, was + _GROWTH_MIB):
             found.append(f"{what} grew from {was:,.0f} to {is_now:,.0f} MiB")
+    for what, of in (
+        ("open file handles", lambda minute: minute.handles),
+        ("threads", lambda minute: minute.threads),
+    ):
+        was, is_now = medians(of)
+        if is_now > max(was * _GROWTH, was + _GROWTH_COUNT):
+            found.append(f"the number of {what} grew from {was:,.0f} to {is_now:,.0f}")
     return found

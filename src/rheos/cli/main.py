@@ -448,7 +448,8 @@ def bench(
         from rheos.bench.soak import SoakSettings
         from rheos.cli.soak import soak
 
-        given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s", state)
+        interval = checkpoint_interval or "5s"
+        given = SoakSettings(minutes, parallelism, keys or 100_000, interval, state, rate)
         raise typer.Exit(soak(given, json))
     from rheos.bench.driver import BenchSettings
     from rheos.cli.bench import bench, bench_sql

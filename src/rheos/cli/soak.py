@@ -13,6 +13,7 @@ from rheos.cli.failures import FAILED, report
 _COLUMNS = (
     "minute", "records/s", "CPU", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB",
     "took ms", "sync ms", "directory MiB", "checkpoints", "failed", "restarts",
+    "handles", "threads",
 )  # fmt: skip
 
 
@@ -61,6 +62,8 @@ def line(minute: Minute) -> str:
         f"{minute.checkpoints:,}",
         f"{minute.failed:,}",
         f"{minute.restarts:,}",
+        f"{minute.handles:,}",
+        f"{minute.threads:,}",
     )
     return "  ".join(cell.rjust(len(name)) for cell, name in zip(cells, _COLUMNS, strict=True))
 
@@ -73,6 +76,7 @@ def _as_json(soaked: Soaked) -> dict[str, object]:
             "keys": soaked.settings.keys,
             "checkpoint_interval": soaked.settings.checkpoint_interval,
             "state_backend": soaked.settings.state.backend.value,
+            "rate_per_s": soaked.settings.rate_per_s,
         },
         "minutes": [msgspec.to_builtins(minute) for minute in soaked.minutes],
         "published": msgspec.to_builtins(soaked.published),
