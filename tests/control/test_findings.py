@@ -48,15 +48,32 @@ def test_of_a_calm_job_nothing_stands_out() -> None:
 def test_a_sink_whose_target_is_away_is_named_with_what_waits() -> None:
     def failing(ms: float) -> list[Reading]:
         at = ("map-1", "0")
-        return [Reading("commit_failing_ms", at, ms), Reading("epochs_waiting", at, 12)]
+        return [Reading("unpublished_ms", at, ms), Reading("epochs_waiting", at, 12)]
 
     assert found(*failing(4_999)) == []
     (away,) = found(*failing(90_000))
     assert (away.kind, away.operator) == (FindingKind.PUBLISHING, "map-1")
     assert away.what == (
-        "the sink 'map' has published nothing for 90 s: its target does not answer. The output of 12 "
-        "complete checkpoints waits"
+        "the sink 'map' has published nothing for 90 s: its target does not answer, or is slow. The "
+        "output of 12 complete checkpoints waits"
     )
+
+
+def test_a_call_that_does_not_return_is_named() -> None:
+    def calling(ms: float) -> Reading:
+        return Reading("server_wait_ms", ("the table 't' cannot be written", "1"), ms)
+
+    assert found(calling(4_999)) == []
+    (waits,) = found(calling(9_000))
+    assert (waits.kind, waits.subtask) == (FindingKind.WAITING, 1)
+    assert waits.what == ("subtask 1 has waited for a server for 9 s: the table 't' cannot be written")
+
+
+def test_a_subtask_that_reports_nothing_is_named() -> None:
+    assert found(Reading("report_age_ms", ("1",), 2_000)) == []
+    (silent,) = found(Reading("report_age_ms", ("1",), 15_000))
+    assert (silent.kind, silent.subtask) == (FindingKind.SILENT, 1)
+    assert "subtask 1 has reported nothing for 15 s" in silent.what
 
 
 def test_a_slow_sink_is_named_with_what_it_holds_up() -> None:

@@ -131,7 +131,7 @@ def test_a_sink_whose_target_is_away_holds_up_no_other_and_is_retried_until_it_i
     assert table.committed == [[f"table{number}".encode()] for number in range(1, 6)]
     state = world.committing.sinks[KAFKA]
     assert state.waiting() == 5
-    assert state.failing_ms() == state.since_published_ms() == 5 * 120_000
+    assert state.unpublished_ms() == state.since_published_ms() == 5 * 120_000
     retry_us = world.committing.next_us()
     assert retry_us is not None
     assert retry_us - world.now_us <= 1_000_000
@@ -139,7 +139,7 @@ def test_a_sink_whose_target_is_away_holds_up_no_other_and_is_retried_until_it_i
     world.now_us = max(world.now_us, retry_us)
     assert world.settle() == [5]
     assert kafka.committed == [[f"kafka{number}".encode() for number in range(1, 6)]]
-    assert (state.waiting(), state.failing_ms(), world.committing.next_us()) == (0, 0, None)
+    assert (state.waiting(), state.unpublished_ms(), world.committing.next_us()) == (0, 0, None)
 
 
 def test_nothing_is_retried_before_it_is_due() -> None:

@@ -24,8 +24,11 @@ BUSY = 0.8
 HELD_UP = 0.2
 UNEVEN = 2.0
 """How many times its fair part of the rows one subtask has."""
-FAILING_MS = 5_000
-"""How long a sink's commits fail before that is shown."""
+UNPUBLISHED_MS = 5_000
+"""How long complete output of a sink waits before that is shown."""
+WAITS_MS = 5_000
+SILENT_MS = 8_000
+"""Subtasks report about once a second."""
 STANDS_MS = 10_000
 GOES_ON_MS = 5_000
 _MOST = 20
@@ -34,6 +37,8 @@ _MOST = 20
 class FindingKind(Enum):
     RESTARTS = "restarts"
     PUBLISHING = "publishing"
+    WAITING = "waiting"
+    SILENT = "silent"
     CHECKPOINTS = "checkpoints"
     SLOW = "slow"
     UNEVEN = "uneven"
@@ -57,7 +62,8 @@ def findings(
     """The gravest kind first. The plan and the figures are those of a job that runs."""
     found = [*_restarts(status, figures), *_checkpoints(status)]
     if outline is not None and figures is not None and status.state is JobState.RUNNING:
-        found += [*_publishing(outline, figures), *_busy(outline, figures), *_stands(outline, figures)]
+        found += [*_publishing(outline, figures), *_waiting(figures)]
+        found += [*_busy(outline, figures), *_stands(outline, figures)]
     return found[:_MOST]
 
 
@@ -93,20 +99,45 @@ def _checkpoints(status: JobStatus) -> Iterator[JobFinding]:
 
 
 def _publishing(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:
-    """Sinks whose target is unavailable: since when, and how much waits."""
+    """Sinks whose complete output waits: since when, and how much."""
     for operator in (each for chain in outline.chains for each in chain.operators):
-        failing_ms = _most(figures, f.COMMIT_FAILING, operator.id)
-        if failing_ms < FAILING_MS:
+        waits_ms = _most(figures, f.UNPUBLISHED, operator.id)
+        if waits_ms < UNPUBLISHED_MS:
             continue
-        waiting = _most(figures, f.EPOCHS_WAITING, operator.id)
+        epochs = _most(figures, f.EPOCHS_WAITING, operator.id)
         yield JobFinding(
             kind=FindingKind.PUBLISHING,
-            what=f"the sink {operator.name!r} has published nothing for {_span(failing_ms)}: its "
-            f"target does not answer. The output of {waiting:,.0f} complete checkpoints waits",
-            look="start the target or mend the way to it: the sink tries again every second, and "
+            what=f"the sink {operator.name!r} has published nothing for {_span(waits_ms)}: its target "
+            f"does not answer, or is slow. The output of {epochs:,.0f} complete checkpoints waits",
+            look="start the target or repair the way to it: the sink tries again every second, and "
             "publishes what waits, each row once. `rheos logs` has its last error",
             operator=operator.id,
         )
+
+
+def _waiting(figures: JobFigures) -> Iterator[JobFinding]:
+    """Calls to servers that have not returned, and subtasks that report nothing as they are in one."""
+    for reading in figures.of(f.SERVER_WAIT):
+        call, subtask = reading.at
+        waits_ms = _number(reading.value)
+        if waits_ms >= WAITS_MS:
+            yield JobFinding(
+                kind=FindingKind.WAITING,
+                what=f"subtask {subtask} has waited for a server for {_span(waits_ms)}: {call}",
+                look="is the server up and reachable? The call is abandoned and made again",
+                subtask=int(subtask),
+            )
+    for reading in figures.of(f.REPORT_AGE):
+        age_ms = _number(reading.value)
+        if age_ms >= SILENT_MS:
+            yield JobFinding(
+                kind=FindingKind.SILENT,
+                what=f"subtask {reading.at[0]} has reported nothing for {_span(age_ms)}: it is in a "
+                "call that does not return, such as one to a server, or its process is frozen",
+                look=f"profile subtask {reading.at[0]}, which shows where it is; look at the servers "
+                "that its sinks and lookups use",
+                subtask=int(reading.at[0]),
+            )
 
 
 def _most(figures: JobFigures, figure: f.Figure, operator: str) -> float:

@@ -82,6 +82,10 @@ class FiguresKeeper:
 
     def now(self, status: JobStatus, now_ms: int) -> JobFigures:
         reports, shares = list(self._reports.values()), list(self._shares.values())
+        ages = [
+            Reading(f.REPORT_AGE.name, (str(report.subtask),), max(now_ms - at, 0))
+            for report, _, at in reports
+        ]
         of_subtasks = [
             r for report, before, at in reports for r in subtask_readings(report, before, at)
         ]
@@ -95,7 +99,7 @@ class FiguresKeeper:
             operators=self._operators,
             chains=self._chains,
             edges=self._edges,
-            readings=[*self._job_readings(status), *of_subtasks, *of_shares, *skews],
+            readings=[*self._job_readings(status), *of_subtasks, *ages, *of_shares, *skews],
         )
 
     def latency(self) -> LatencyStatus | None:

@@ -9,8 +9,12 @@ from typing import Any
 
 import psutil
 
+from rheos.connectors.bounded_calls import UNDER_WAY
 from rheos.observe import figures as f
 from rheos.protocol.readings import Reading
+
+_LONG_WAIT_S = 2.0
+_CALL_CHARS = 300
 
 
 class ProcessFigures:
@@ -33,6 +37,7 @@ class ProcessFigures:
 
     def __call__(self) -> list[Reading]:
         return [
+            *_server_wait(),
             Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
             Reading(f.MEMORY.name, (), self._process.memory_info().rss),
             Reading(f.GC_RUNS.name, (), self._gc_runs),
@@ -41,3 +46,11 @@ class ProcessFigures:
 
     def close(self) -> None:
         gc.callbacks.remove(self._collecting)
+
+
+def _server_wait() -> list[Reading]:
+    longest = UNDER_WAY.longest_wait()
+    if longest is None or longest[1] < _LONG_WAIT_S:
+        return []
+    call, wait_s = longest
+    return [Reading(f.SERVER_WAIT.name, (call[:_CALL_CHARS],), wait_s * 1000)]

@@ -43,6 +43,7 @@ class Scope(Enum):
     SPLIT = ("operator", "split", "subtask")
     PATH = ("source", "sink", "subtask")
     NAMED = ("operator", "name", "subtask")
+    CALL = ("call", "subtask")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -180,6 +181,22 @@ CPU = _counter(
 )
 MEMORY = _gauge(
     "memory_bytes", Unit.BYTES, Scope.SUBTASK, "resident memory of the worker", "Status.JVM.Memory"
+)
+REPORT_AGE = _gauge(
+    "report_age_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "time since the subtask's newest report; it reports about once a second",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+SERVER_WAIT = _gauge(
+    "server_wait_ms",
+    Unit.MS,
+    Scope.CALL,
+    "how long a call to a server has not returned, of the longest in the process; from 2 s on",
+    across=Merge.MOST,
+    over=Merge.MOST,
 )
 GC_RUNS = _counter(
     "gc_runs",
@@ -350,11 +367,11 @@ SINCE_PUBLISHED = _gauge(
     across=Merge.MOST,
     over=Merge.LAST,
 )
-COMMIT_FAILING = _gauge(
-    "commit_failing_ms",
+UNPUBLISHED = _gauge(
+    "unpublished_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "for how long the sink's commits have failed because its target is unavailable; 0 if they do not",
+    "how long the output of the sink's oldest complete checkpoint has waited to be published",
     across=Merge.MOST,
     over=Merge.MOST,
 )

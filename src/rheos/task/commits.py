@@ -112,6 +112,8 @@ class SinkCommits:
         self._now_us = now_us
         self._staged: dict[CheckpointId, list[bytes]] = {}
         self._requested = _NONE
+        self._complete_us: dict[CheckpointId, int] = {}
+        """When those of `_staged` were requested that are in the log."""
         self._running: tuple[CheckpointId, Completion[None]] | None = None
         self._back_off = BackOff(_FOR_EVER_US, first_us=_FIRST_RETRY_US, longest_us=_LONGEST_RETRY_US)
         self.retry_at_us: int | None = None
@@ -139,6 +141,10 @@ class SinkCommits:
     def request(self, checkpoint: CheckpointId) -> None:
         """Commit everything staged up to the checkpoint, as soon as no other commit runs."""
         self._requested = checkpoint
+        now_us = self._now_us()
+        for complete in self._staged:
+            if complete <= checkpoint:
+                self._complete_us.setdefault(complete, now_us)
         if self._running is None and self.retry_at_us is None:
             self._start()
 
@@ -149,15 +155,17 @@ class SinkCommits:
 
     def waiting(self) -> int:
         """Return the number of complete checkpoints whose output is not yet published."""
-        return sum(checkpoint <= self._requested for checkpoint in self._staged)
+        return len(self._complete_us)
 
     def since_published_ms(self) -> float:
         """Return the time since the last commit succeeded, or since the sink first staged."""
         return (self._now_us() - self._published_us) / 1000
 
-    def failing_ms(self) -> float:
-        """Return for how long commits have failed without a success; 0 if they do not fail."""
-        return self._back_off.failing_for_us(self._now_us()) / 1000
+    def unpublished_ms(self) -> float:
+        """Return how long the output of the oldest complete checkpoint has waited to be published; 0 if
+        none waits."""
+        since_us = min(self._complete_us.values(), default=self._now_us())
+        return (self._now_us() - since_us) / 1000
 
     def poll(self) -> None:
         """Take the outcome of a commit, and start the next one that is due."""
@@ -203,3 +211,4 @@ class SinkCommits:
         self._published_us = now_us
         for done in [each for each in self._staged if each <= checkpoint]:
             del self._staged[done]
+            self._complete_us.pop(done, None)

@@ -38,7 +38,7 @@ def slot_readings(
             Reading(f.COMMIT_DURATION.name, at, sink.took_ms.value),
             Reading(f.EPOCHS_WAITING.name, at, sink.waiting()),
             Reading(f.SINCE_PUBLISHED.name, at, sink.since_published_ms()),
-            Reading(f.COMMIT_FAILING.name, at, sink.failing_ms()),
+            Reading(f.UNPUBLISHED.name, at, sink.unpublished_ms()),
         ]
     return found
 

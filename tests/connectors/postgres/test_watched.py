@@ -10,8 +10,8 @@ from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 from rheos.connectors.postgres.watched import WatchedSession
 from rheos.errors import UnavailableError
+from rheos.testing.freezing_proxy import FreezingProxy
 from tests.connectors.postgres.databases import Database
-from tests.freezing_proxy import FreezingProxy
 
 
 @pytest.fixture

@@ -94,8 +94,7 @@ class PostgresServer(Server):
 
     def kill(self) -> None:
         # The data may be used again when the last of its processes has seen that the first is dead.
-        keeper = self._keeper
-        below = [] if keeper is None else psutil.Process(keeper.pid).children(recursive=True)
+        below = self._processes()
         super().kill()
         psutil.wait_procs(below, timeout=_ENDED_WITHIN_S)
 

@@ -24,6 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
+import psutil
+
 from rheos.errors import ConfigurationError
 
 HOST = "127.0.0.1"
@@ -129,6 +131,20 @@ class Server(ABC):
     def kill(self) -> None:
         """Kills it (SIGKILL), and returns when it is dead. Its data stay as they were."""
         self._end(b"k")
+
+    def freeze(self) -> None:
+        """Stop its processes where they are (SIGSTOP): clients stay connected, and get no answer."""
+        for process in self._processes():
+            process.suspend()
+
+    def thaw(self) -> None:
+        """Let its processes continue after `freeze`."""
+        for process in self._processes():
+            process.resume()
+
+    def _processes(self) -> list[psutil.Process]:
+        keeper = self._keeper
+        return [] if keeper is None else psutil.Process(keeper.pid).children(recursive=True)
 
     def close(self) -> None:
         """Ends it for good, and removes its data unless the user has named their folder."""
