@@ -106,6 +106,7 @@ from rheos.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
 from rheos.lineage.asking import WhyResult, why
 from rheos.operators.runtime_context import RuntimeContext
 from rheos.protocol.accumulated import Accumulated
+from rheos.protocol.annotations import decimal
 from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
 from rheos.protocol.state_config import StateConfig
@@ -213,6 +214,7 @@ __all__ = [
     "connectors",
     "dataframe",
     "debug",
+    "decimal",
     "duration",
     "evictors",
     "files",

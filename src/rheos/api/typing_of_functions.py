@@ -13,7 +13,6 @@ from __future__ import annotations
 import collections.abc
 import functools
 import inspect
-import types
 import typing
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -24,6 +23,7 @@ import pyarrow as pa
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.types import canonical, canonical_schema, describe
 from rheos.graph.validate import check_columns, unknown_column
+from rheos.protocol.annotations import hints_of, without_none
 from rheos.protocol.types import arrow_type, schema_of
 from rheos.site import names_in_sight
 
@@ -83,7 +83,7 @@ def _hints(fn: Any) -> dict[str, Any]:
     if not (inspect.isroutine(fn) or inspect.isclass(fn)):
         fn = type(fn).__call__
     try:
-        return typing.get_type_hints(fn, localns=names_in_sight())
+        return hints_of(fn, names_in_sight())
     except NameError as error:
         raise SchemaError(
             f"an annotation of {function_name(fn)} cannot be resolved: {error}",
@@ -222,7 +222,7 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
     if many:
         if annotation in (None, type(None)):
             return NOTHING
-        annotation = _without_none(annotation)
+        annotation = without_none(annotation)[0]
         if not _is_many(annotation):
             raise SchemaError(
                 f"{name} gives {_spell(annotation)}, and {method}() needs an iterable of records",
@@ -259,15 +259,6 @@ def _element_of(annotation: Any) -> Any:
     """X of Iterator[X], list[X], Generator[X, ...]; UNSAID where it is not said."""
     arguments = typing.get_args(annotation) if _is_many(annotation) else ()
     return arguments[0] if arguments else UNSAID
-
-
-def _without_none(annotation: Any) -> Any:
-    """X of X | None."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        left = [choice for choice in typing.get_args(annotation) if choice is not type(None)]
-        if len(left) == 1:
-            return left[0]
-    return annotation
 
 
 def _spell(annotation: Any) -> str:

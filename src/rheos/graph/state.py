@@ -24,11 +24,11 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
-    get_type_hints,
 )
 
 from rheos.errors import ProgramError, SchemaError, Site, StateAccessError
 from rheos.graph.aggregate_functions import AggregateFunction
+from rheos.protocol.annotations import hints_of
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.site import call_site, located, names_in_sight
 
@@ -246,7 +246,7 @@ def _accumulator_type(function: Any) -> Any:
         )
     create = type(function).create_accumulator
     try:
-        hints = get_type_hints(create, localns=names_in_sight())
+        hints = hints_of(create, names_in_sight())
     except (NameError, TypeError) as error:
         raise SchemaError(
             f"the annotation of create_accumulator cannot be resolved: {error}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import types
 import typing
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -22,6 +21,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from rheos.protocol.annotations import hints_of
+from rheos.protocol.annotations import without_none as without_none
 from rheos.protocol.record_makers import maker_of
 
 Reader = Callable[[pa.Array], list[Any]]
@@ -44,15 +45,6 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
     def inside(self, field: str, index: int) -> TypeMismatch:
         """The same, seen from the column around the nested one."""
         return TypeMismatch(index, f"{field}{self.field or ''}", self.expected, self.given)
-
-
-def without_none(annotation: Any) -> tuple[Any, bool]:
-    """The annotation without `| None`, and whether it had it."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        rest = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
-        if len(rest) == 1:
-            return rest[0], True
-    return annotation, False
 
 
 # --- from Arrow -----------------------------------------------------------------------------------
@@ -128,7 +120,7 @@ def reader_of(annotation: Any) -> Reader:
 @lru_cache(maxsize=256)
 def field_readers(record: type) -> dict[str, Reader]:
     """A reader for each field that the dataclass is made from, in the order of its fields."""
-    hints = typing.get_type_hints(record)
+    hints = hints_of(record)
     return {f.name: reader_of(hints[f.name]) for f in dataclasses.fields(record) if f.init}
 
 

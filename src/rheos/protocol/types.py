@@ -5,6 +5,7 @@
 | bool, int, float, str, bytes | bool, int64, float64, string, binary |
 | datetime, date, timedelta | timestamp[us, UTC], date32, duration[us] |
 | Decimal | decimal128(38, 18) |
+| Annotated[Decimal, rh.decimal(18, 2)] | decimal128(18, 2) |
 | X or None | X, nullable |
 | list[X], dict[K, V] | list, map |
 | a dataclass | struct |
@@ -30,10 +31,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rheos.errors import SchemaError
+from rheos.protocol.annotations import DECIMAL, declared_decimal, hints_of
+from rheos.protocol.annotations import without_none as without_none
 from rheos.protocol.columns import TypeMismatch as TypeMismatch
 from rheos.protocol.columns import column_of, field_readers
 from rheos.protocol.columns import columns_to_python as columns_to_python
-from rheos.protocol.columns import without_none as without_none
 from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.record_makers import maker_of
 
@@ -46,7 +48,7 @@ _SIMPLE: dict[Any, pa.DataType] = {
     datetime: pa.timestamp("us", tz="UTC"),
     date: pa.date32(),
     timedelta: pa.duration("us"),
-    Decimal: pa.decimal128(38, 18),
+    Decimal: DECIMAL,
 }
 
 _HINT = (
@@ -60,6 +62,9 @@ _HINT = (
 
 def arrow_type(annotation: Any) -> pa.DataType:
     """The Arrow type of an annotation. Raises SchemaError, which says what can be written."""
+    declared = declared_decimal(annotation)
+    if declared is not None:
+        return declared
     annotation, _ = without_none(annotation)
     simple = _SIMPLE.get(annotation) if isinstance(annotation, type) else None
     if simple is not None:
@@ -89,7 +94,7 @@ def schema_of(record: type) -> pa.Schema:
             f"{_shown(record)} is not a dataclass",
             hint="decorate it with @dataclass, or give a pyarrow schema",
         )
-    hints = typing.get_type_hints(record)
+    hints = hints_of(record)
     fields = []
     for field in dataclasses.fields(record):
         try:
@@ -113,6 +118,8 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None), datetime, date, time, ti
 
 def is_immutable(annotation: Any) -> bool:
     """Whether a value of the type can change only by being replaced."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return is_immutable(typing.get_args(annotation)[0])
     if annotation in _IMMUTABLE:
         return True
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)

@@ -7,21 +7,30 @@ what it finds, not what was there.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import pickle
 import typing
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from rheos.errors import SchemaError, StateAccessError, UnrestorableError
-from rheos.protocol.types import is_immutable, without_none
+from rheos.protocol.annotations import declared_decimal, declares_decimals, hints_of
+from rheos.protocol.columns import column_of
+from rheos.protocol.types import TypeMismatch, arrow_type, is_immutable, without_none
 from rheos.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
 """Types that say all of a value: where the class is right, it can be encoded and read back."""
+
+
+class _CheckedDecimal:
+    """Stands for the class of decimals with a type of their own: each goes through `fit`."""
 
 
 class ValueCodec:
@@ -35,10 +44,13 @@ class ValueCodec:
         self.declared = declared
         inner, self.nullable = without_none(declared)
         self.immutable = is_immutable(declared)
+        self._decimals = _field_of_decimals(declared)
         self.pickled = self._is_undeclared()
         self.nullable = self.nullable or self.pickled
         self.cls: Any = None if self.pickled else _class_of(inner)
         """The class of nearly all values; any other goes through `fit`."""
+        if self.cls is Decimal and self._decimals is not None:
+            self.cls = _CheckedDecimal
         self._exact = self.cls in _EXACT and not self.nullable
         self._encode = msgspec.msgpack.Encoder(enc_hook=_from_numpy).encode
         self._decode: Callable[[bytes], Any] = (
@@ -69,6 +81,8 @@ class ValueCodec:
         """The value in the declared class: numpy's scalars as Python's, an int as a float where that is
         declared. Raises StateAccessError. What is inside a value is checked when it is encoded."""
         cls = self.cls
+        if cls is _CheckedDecimal:
+            return self._fit_decimal(value)
         if cls is None or value.__class__ is cls or (value is None and self.nullable):
             return value
         if isinstance(value, np.generic):
@@ -81,10 +95,20 @@ class ValueCodec:
             return value
         raise self._wrong(value, "")
 
+    def _fit_decimal(self, value: Any) -> Any:
+        assert self._decimals is not None
+        try:
+            column_of([value], self._decimals)
+        except TypeMismatch:
+            raise self._wrong(value, "") from None
+        return Decimal(value) if isinstance(value, int) else value
+
     def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
         """Raises StateAccessError with the key where a value is not of the declared type."""
         if self.pickled:
             return [pickle.dumps(value) for value in values]
+        if self._decimals is not None:
+            self._check_decimals(values, keys, self._decimals)
         encode, decode = self._encode, self._decode
         try:
             encoded = [encode(value) for value in values]
@@ -97,6 +121,13 @@ class ValueCodec:
                 self._encode_one(value, key)
             raise
         return encoded
+
+    def _check_decimals(self, values: Sequence[Any], keys: Sequence[Key], field: pa.Field) -> None:
+        try:
+            column_of(values, field)
+        except TypeMismatch as mismatch:
+            at = mismatch.index
+            raise self._wrong(values[at], f": {mismatch}", key=repr(keys[at])) from None
 
     def _encode_one(self, value: Any, key: Key) -> None:
         try:
@@ -124,6 +155,22 @@ class ValueCodec:
                 hint="the state was written by another version of the program: declare what it was, "
                 "or give the operator another uid to start it empty; `rheos check` says it beforehand",
             ) from error
+
+
+def _field_of_decimals(declared: Any) -> pa.Field | None:
+    """Return the column that the values fit, if their type declares decimals of its own."""
+    if not _declares_decimals(declared):
+        return None
+    return pa.field("value", arrow_type(declared), nullable=without_none(declared)[1])
+
+
+def _declares_decimals(declared: Any) -> bool:
+    if declares_decimals(declared):
+        return True
+    of = without_none(declared)[0]
+    if dataclasses.is_dataclass(of) and isinstance(of, type):
+        return any(map(_declares_decimals, hints_of(of).values()))
+    return any(map(_declares_decimals, typing.get_args(of)))
 
 
 def _class_of(declared: Any) -> Any:
@@ -156,4 +203,5 @@ def _inside(info: Any) -> list[Any]:
 def shown(declared: Any) -> str:
     if isinstance(declared, type) and not typing.get_args(declared):
         return declared.__qualname__.rpartition("<locals>.")[2]
-    return str(declared).replace("typing.", "")
+    kind = declared_decimal(declared)
+    return str(declared).replace("typing.", "") if kind is None else str(kind)

@@ -25,7 +25,7 @@ from rheos.operators.compiled.values import (
     kind_of_column,
 )
 from rheos.operators.compiled.writer import Parameter, Writer
-from rheos.protocol.columns import without_none
+from rheos.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
 
@@ -47,9 +47,7 @@ def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordFie
     }
     if record is None:
         return columns
-    import typing
-
-    hints = typing.get_type_hints(record)
+    hints = hints_of(record)
     found = {}
     for field in dataclasses.fields(record):
         if not field.init or field.name not in columns:
