@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rheos as rh
 from rheos.aggregates.contract import input_name
-from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.errors import InputError
 from rheos.graph.windows import Tumbling
 from rheos.operators.shapes import state_shapes
@@ -108,8 +108,8 @@ def test_a_window_whose_sum_does_not_fit_is_named_with_its_key() -> None:
         "flights.py:12: operator 'per key': the sum of 'v' is beyond 64 bits in the window from 10 to "
         "20 ms\n"
         "  key: 'large'\n"
-        "  what to do: make the column a float before, where 15 digits will do: "
-        ".with_columns(pl.col('v').cast(pl.Float64)); sums of floats have no such bound"
+        "  what to do: cast the column before, to pl.Decimal(38, 0), or to pl.Float64 where 15 digits "
+        "will do: .with_columns(pl.col('v').cast(pl.Decimal(38, 0)))"
     )
 
 

@@ -97,7 +97,7 @@ def order(value: Any) -> Any:
 
 
 def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By a loop. A NaN is worse than any other value."""
+    """By a loop. NaN is the greatest value."""
     of: dict[str, tuple[Counter[Any], Counter[Any], list[int]]] = {}
     made = []
     for row in rows:
@@ -108,14 +108,13 @@ def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if value is not None:
                 there[value] += sign
         v, w = [each for each in vs if vs[each]], [each for each in ws if ws[each]]
-        numbers = [each for each in v if each == each] or v
         op = "delete" if not n[0] else "insert" if n[0] == sign == 1 else "update_after"
         made.append(
             {
                 "k": row["k"],
                 "n": n[0],
-                "least": min(numbers, default=None),
-                "most": max(numbers, default=None),
+                "least": min(v, key=order, default=None),
+                "most": max(v, key=order, default=None),
                 "values": len(v),
                 "total": sum(w) if w else None,
                 "mean": sum(w) / len(w) if w else None,

@@ -115,7 +115,8 @@ def _given(kind: pa.DataType, code: str, values: Sequence[Any]) -> pa.Array:
 def numbers(column: pa.Array, null: Any) -> Numbers:
     """The values of a column, with a number in the place of nulls."""
     if column.null_count:
-        column = column.fill_null(pa.scalar(null).cast(column.type))
+        null = bool(null) if pa.types.is_boolean(column.type) else null
+        column = column.fill_null(pa.scalar(null, column.type))
     numbers: Numbers = column.to_numpy(zero_copy_only=False)
     return numbers
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -27,6 +27,8 @@ import pyarrow as pa
 
 from rheos.aggregates.cells import Cell
 from rheos.errors import SchemaError
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
 
 VALUE = "value"
 """The column of what is gathered, or counted."""
@@ -70,6 +72,16 @@ class AsArray:
 
 
 @dataclass(frozen=True)
+class OfNan:
+    """Another way to compute a column, which is right for NaN and slower."""
+
+    column: str
+    """The input column that may have a NaN."""
+    make: pl.Expr
+    merge: pl.Expr
+
+
+@dataclass(frozen=True)
 class Column:
     """A column with a value for each key and pane."""
 
@@ -81,6 +93,8 @@ class Column:
     """Aggregates several rows of state, by the names of columns."""
     array: AsArray | None = None
     """The same for arrays; None where nothing in numpy merges it."""
+    of_nan: OfNan | None = None
+    """What computes it if some value is NaN; None: the same as if none is."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +152,35 @@ class Deviations:
         return pl.col(f"exactly.{self.column}")
 
 
-SQUARES = "__squares."
+@dataclass(frozen=True)
+class DecimalSum:
+    """The exact sum of a column of decimals, or their mean, and the number of values. A result that its
+    type cannot hold ends the job with an error; sums on the way to it may be larger."""
 
-Part: TypeAlias = Column | IntegerSum | ExactSum | Deviations
+    column: str
+    kind: pa.DataType
+    """The type of the values."""
+    is_mean: bool = False
+
+    @property
+    def units(self) -> str:
+        """Name that the sum is kept by, among those of columns. It has the scale, so state of another
+        scale is not misread."""
+        return f"{UNITS}{self.kind.scale}.{self.column}"
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"decimal {'mean' if self.is_mean else 'sum'}.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.units}")
+
+
+SQUARES = "__squares."
+UNITS = "__units of scale "
+
+Part: TypeAlias = Column | IntegerSum | ExactSum | DecimalSum | Deviations
 
 
 @dataclass(frozen=True)
@@ -162,7 +202,7 @@ class Gathered:
     """Of an input row."""
     distinct: bool
     """Whether equal values of a key are kept once."""
-    result: pl.Expr
+    result: pl.Expr | Reduced
     """Aggregates the column VALUE of a key and window."""
     of_nothing: Any = None
     """The result of a window without values."""
@@ -232,6 +272,8 @@ class Agg(ABC):
     """Its name, in programs and in stored state."""
 
     column: str | None = None
+    written: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """The call as the user wrote it in SQL; errors name it."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.column or ''})"
@@ -294,7 +336,7 @@ class Agg(ABC):
     def _number(self, schema: pa.Schema) -> pa.DataType:
         """The type of its column, which has numbers. Raises SchemaError."""
         kind = self._comparable(schema)
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        if not any(is_one(kind) for is_one in _NUMBERS):
             raise SchemaError(
                 f"{self.kind}() needs a number, and column {self.column!r} is {kind}",
                 hint="name a numeric column, or cast it before",

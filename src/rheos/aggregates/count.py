@@ -52,9 +52,9 @@ ROWS = Column(
 """How many rows, of nulls or not."""
 
 
-def count_column(kind: str, column: str) -> Column:
-    """How many values of a column are not null."""
-    name = f"{kind}.{column}"
+def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
+    """How many values of a column are not null; kept under its own name, or another one."""
+    name = f"{kind}.{kept_as or column}"
     value = given(column)
     return Column(
         name,

@@ -9,15 +9,16 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.aggregates.contract import VALUE, Agg, Gathered, given
-from rheos.aggregates.sum import summed_type
+from rheos.aggregates.contract import VALUE, Agg, Gathered, Reduced, given
+from rheos.aggregates.mean import Mean
+from rheos.aggregates.sum import Sum
 
 
 @dataclass(frozen=True)
 class OfDistinct(Agg, ABC):
     """Keeps the different values of its column."""
 
-    def _gathered(self, result: pl.Expr, of_nothing: int | None = None) -> Gathered:
+    def _gathered(self, result: pl.Expr | Reduced, of_nothing: int | None = None) -> Gathered:
         assert self.column is not None
         return Gathered(
             f"distinct.{self.column}",
@@ -45,13 +46,11 @@ class SumDistinct(OfDistinct):
     kind: ClassVar[str] = "sum_distinct"
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
-        return summed_type(self._number(schema))
+        self._number(schema)
+        return Sum(self.column).result_type(schema)
 
     def windowed(self, schema: pa.Schema) -> Gathered:
-        if pa.types.is_floating(self._type(schema)):
-            # In one order, so that rounding does not depend on how the rows came.
-            return self._gathered(pl.col(VALUE).cast(pl.Float64).sort().sum())
-        return self._gathered(pl.col(VALUE).cast(pl.Int128).sum().cast(pl.Int64))
+        return self._gathered(Sum(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,10 @@ class MeanDistinct(OfDistinct):
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         self._number(schema)
-        return pa.float64()
+        return Mean(self.column).result_type(schema)
 
     def windowed(self, schema: pa.Schema) -> Gathered:
-        return self._gathered(pl.col(VALUE).cast(pl.Float64).sort().mean())
+        return self._gathered(Mean(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
 
 
 def count_distinct(column: str) -> Agg:
@@ -72,10 +71,10 @@ def count_distinct(column: str) -> Agg:
 
 
 def sum_distinct(column: str) -> Agg:
-    """The sum of the different values: float64 for floats, int64 otherwise."""
+    """The sum of the different values, of the type that `sum` has."""
     return SumDistinct(column)
 
 
 def mean_distinct(column: str) -> Agg:
-    """The arithmetic mean of the different values: float64."""
+    """The arithmetic mean of the different values, of the type that `mean` has."""
     return MeanDistinct(column)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
-from rheos.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given, one_zero
+from rheos.aggregates.contract import Agg, AsArray, Column, OfNan, Reduced, Running, given, one_zero
 from rheos.aggregates.segments import Ints, Segments
 from rheos.protocol.columns import plain_type
 
@@ -30,11 +30,13 @@ class _Extreme(Agg, ABC):
         assert self.column is not None
         name = f"{self.kind}.{self.column}"
         values, partials = given(self.column), pl.col(name)
+        floating = pa.types.is_floating(self._type(schema))
         if self.greatest:
-            part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum))
+            # Polars' `max` leaves NaN out.
+            of_nan = OfNan(self.column, values.nan_max(), partials.nan_max()) if floating else None
+            part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum), of_nan)
         else:
             part = Column(name, values.min(), partials.min(), AsArray(values, np.minimum))
-        floating = pa.types.is_floating(self._type(schema))
         return Reduced([part], one_zero(partials) if floating else partials)
 
     def running(self, schema: pa.Schema) -> Running:
@@ -66,12 +68,12 @@ class Max(_Extreme):
 
 
 def min(column: str) -> Agg:
-    """The smallest value, of the column's type."""
+    """The smallest value, of the column's type. NaN is greater than all numbers."""
     return Min(column)
 
 
 def max(column: str) -> Agg:
-    """The largest value, of the column's type."""
+    """The largest value, of the column's type. NaN is greater than all numbers."""
     return Max(column)
 
 
@@ -85,7 +87,7 @@ def _number_storage(kind: pa.DataType) -> pa.DataType | None:
 
 
 class ExtremeCell(Cell):
-    """The least or the greatest number or point in time. A NaN counts only where all are."""
+    """The least or the greatest number or point in time. NaN is the greatest number."""
 
     def __init__(self, kind: pa.DataType, storage: pa.DataType, greatest: bool) -> None:
         self._kind = kind
@@ -94,8 +96,8 @@ class ExtremeCell(Cell):
         self._fill: Any
         self._ufunc: np.ufunc
         if dtype.kind == "f":
-            self._fill = np.nan
-            self._ufunc = np.fmax if greatest else np.fmin
+            self._fill = -np.inf if greatest else np.nan
+            self._ufunc = np.maximum if greatest else np.fmin
         else:
             limits = np.iinfo(dtype)
             self._fill = limits.min if greatest else limits.max

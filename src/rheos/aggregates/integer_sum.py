@@ -14,31 +14,10 @@ import numpy as np
 import polars as pl
 
 from rheos.aggregates.segments import Ints, Numbers, Segments
+from rheos.aggregates.sum_too_large import SumTooLarge
 
 _WORD = 1 << 32
 _LIMIT = 1 << 63
-
-
-class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputError
-    """A sum of integers is beyond 64 bits."""
-
-    def __init__(self, row: int, column: str = "") -> None:
-        super().__init__(f"the sum of {column!r} is beyond 64 bits in row {row}")
-        self.row = row
-        """Of the batch or frame."""
-        self.column = column
-
-    @property
-    def what(self) -> str:
-        return f"the sum of {self.column!r} is beyond 64 bits"
-
-    @property
-    def hint(self) -> str:
-        return (
-            "make the column a float before, where 15 digits will do: "
-            f".with_columns(pl.col({self.column!r}).cast(pl.Float64)); "
-            "sums of floats have no such bound"
-        )
 
 
 def may_be_beyond(values: pl.Series) -> bool:
@@ -83,9 +62,9 @@ def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> N
         raise SumTooLarge(int(rows.order[wraps].min()))
 
 
-def check_one(row: int, value: int, total: int) -> None:
+def check_one(row: int, total: int) -> None:
     """The same for one row, of the sum with its value. Raises SumTooLarge."""
-    if value >= _LIMIT or not -_LIMIT <= total < _LIMIT:
+    if not -_LIMIT <= total < _LIMIT:
         raise SumTooLarge(row)
 
 

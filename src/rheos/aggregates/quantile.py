@@ -33,8 +33,20 @@ class Quantile(Agg):
             f"values.{self.column}",
             given(self.column).cast(pl.Float64),
             distinct=False,
-            result=one_zero(pl.col(VALUE).quantile(self.q, interpolation="linear")),
+            result=one_zero(self._interpolated()),
         )
+
+    def _interpolated(self) -> pl.Expr:
+        values = pl.col(VALUE)
+        found = values.quantile(self.q, interpolation="linear")
+        # Polars computes with the difference of two values, which may be infinite.
+        place = (values.len() - 1) * self.q
+        share = place - place.floor()
+        low = values.quantile(self.q, interpolation="lower")
+        high = values.quantile(self.q, interpolation="higher")
+        between = low * (1 - share) + high * share
+        other = pl.when((low == high) | (share == 0)).then(low).otherwise(between)
+        return pl.when(found.is_finite()).then(found).otherwise(other)
 
 
 def quantile(column: str, q: float) -> Agg:

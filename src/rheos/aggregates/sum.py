@@ -23,9 +23,12 @@ from rheos.aggregates.cells import (
     placed,
     whole_numbers,
 )
-from rheos.aggregates.contract import Agg, ExactSum, IntegerSum, Reduced, Running
+from rheos.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
 from rheos.aggregates.integer_sum import check_one, check_running
+from rheos.aggregates.running_units import RunningUnits
 from rheos.aggregates.segments import Ints, Numbers, Segments
+from rheos.aggregates.sum_too_large import SumTooLarge
+from rheos.aggregates.units import Units, sum_type
 
 
 @dataclass(frozen=True)
@@ -37,28 +40,70 @@ class Sum(Agg):
 
     def windowed(self, schema: pa.Schema) -> Reduced:
         assert self.column is not None
-        floating = pa.types.is_floating(self._type(schema))
-        part = ExactSum(self.column) if floating else IntegerSum(self.column)
+        kind = self._type(schema)
+        part: ExactSum | DecimalSum | IntegerSum
+        if pa.types.is_decimal(kind):
+            part = DecimalSum(self.column, kind)
+        elif pa.types.is_floating(kind):
+            part = ExactSum(self.column)
+        else:
+            part = IntegerSum(self.column)
         return Reduced([part], pl.when(part.count > 0).then(part.total))
 
     def running(self, schema: pa.Schema) -> Running:
         stored = summed_type(self._type(schema))
-        return Running(partial(SumCell, stored), stored)
+        made = DecimalSumCell if pa.types.is_decimal(stored) else SumCell
+        return Running(partial(made, stored), stored)
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        if pa.types.is_decimal(kind):
+            return stored_units(parts).decimals(kind, _mask(pc.invert(parts["seen"])))
         return pc.if_else(parts["seen"], parts["sum"], pa.scalar(None, parts["sum"].type))
 
 
 def sum(column: str) -> Agg:
-    """The sum: float64 for floats, in windows whatever the order of the rows, and int64 otherwise. An
-    integer sum beyond 64 bits ends the job with an InputError."""
+    """The sum: float64 for floats, in windows whatever the order of the rows; of DECIMAL(p, s) it is
+    DECIMAL(p + 10, s), of at most 38 digits; int64 otherwise. An integer sum beyond 64 bits, or one of
+    decimals beyond its type, ends the job with an InputError."""
     return Sum(column)
 
 
 def summed_type(kind: pa.DataType) -> pa.DataType:
-    """The type of running sums of values of a type."""
+    """The type of sums of values of a type."""
+    if pa.types.is_decimal(kind):
+        return sum_type(kind)
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()
+
+
+def stored_units(parts: Mapping[str, pa.Array]) -> Units:
+    """The sums that cells of whole numbers froze."""
+    beyond = parts["beyond"].fill_null(0).to_numpy() if "beyond" in parts else None
+    return Units(parts["sum"].fill_null(0).to_numpy(), beyond)
+
+
+def sums_of_decimals(sums: Units, none: Any, kind: pa.DataType) -> pa.Array:
+    """Sums as decimals of a type; null where `none` is true. Raises SumTooLarge."""
+    large = sums.outside(kind.precision)
+    if none is not None:
+        large &= ~none
+    if large.any():
+        raise SumTooLarge(int(large.argmax()), limit=limit_of(kind))
+    return sums.decimals(kind, none)
+
+
+def limit_of(kind: pa.DataType) -> str:
+    """What a decimal type holds at most, as errors say it."""
+    return f"DECIMAL({kind.precision}, {kind.scale})"
+
+
+def first_row(rows: Segments, large: Any) -> int:
+    """The earliest of the sorted rows that are marked."""
+    return int(rows.order[large].min())
+
+
+def _mask(column: pa.Array) -> Any:
+    return column.to_numpy(zero_copy_only=False)
 
 
 class SumCell(Cell):
@@ -94,7 +139,7 @@ class SumCell(Cell):
         for row, (slot, value) in enumerate(zip(slots, numbers(column, 0).tolist(), strict=True)):
             total = totals.item(slot) + value
             if whole:
-                check_one(row, value, total)
+                check_one(row, total)
             totals[slot] = total
             sums.append(total)
         return sums
@@ -119,3 +164,43 @@ class SumCell(Cell):
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._sum.values[slots] = parts["sum"].to_numpy()
         self._seen.thaw(slots, parts["seen"])
+
+
+class DecimalSumCell(Cell):
+    """The sum of decimals of one scale."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        """`kind` is the type of the sum."""
+        self._kind = kind
+        self._units = RunningUnits()
+        self._seen = SeenKeys()
+
+    def grow(self, slots: int) -> None:
+        self._units.grow(slots)
+        self._seen.grow(slots)
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        """Raises SumTooLarge."""
+        assert column is not None
+        unseen = self._seen.run(rows, column)
+        sums, large = self._units.run(rows, Units.of(column).take(rows.order))
+        outside = sums.outside(self._kind.precision)
+        if large is not None:
+            outside |= large
+        if outside.any():
+            raise SumTooLarge(first_row(rows, outside), limit=limit_of(self._kind))
+        none = None if unseen is None else rows.scatter(unseen)
+        return scattered(rows, sums).decimals(self._kind, none)
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        return self._units.freeze(at) | {"seen": self._seen.freeze(at)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._units.thaw(slots, parts)
+        self._seen.thaw(slots, parts["seen"])
+
+
+def scattered(rows: Segments, sums: Units) -> Units:
+    """Sorted sums in the order of the rows."""
+    beyond = None if sums.beyond is None else rows.scatter(sums.beyond)
+    return Units(rows.scatter(sums.low), beyond)

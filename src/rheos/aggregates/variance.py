@@ -100,6 +100,8 @@ class SpreadCell(Cell):
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
         there = rows.gather(valid(column))
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
         values = rows.gather(numbers(column, 0)).astype(np.float64)
         before = self._count.values[rows.slots]
         counts = rows.int_sums(there.astype(np.int64), before)

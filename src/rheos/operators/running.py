@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from rheos.aggregates.contract import Agg
-from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.errors import ConfigurationError, InputError, UnrestorableError
 from rheos.graph.nodes import MAIN, RunningSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
@@ -134,15 +134,17 @@ class RunningStateOperator(Operator):
         except NullKeyError as error:
             raise error.located_in(batch, self._keys, self.ctx.ports[0].keyed_at) from None
 
-    def too_large(self, error: SumTooLarge, batch: Batch) -> InputError:
+    def too_large(self, error: SumTooLarge, batch: Batch, aggregates: Mapping[str, Agg]) -> InputError:
+        """The error for a sum of `aggregates` after a row of the batch."""
         record = strip_hidden(batch.slice(error.row, 1)).to_pylist()[0]
+        what, hint = error.text(aggregates.values())
         return InputError(
-            error.what,
+            what,
             site=self.ctx.site,
             operator=self.ctx.name,
             record=str(record),
             key=", ".join(repr(record[key]) for key in self._keys),
-            hint=error.hint,
+            hint=hint,
         )
 
     def keys_held(self) -> int | None:
@@ -174,6 +176,7 @@ class RunningOperator(RunningStateOperator):
     def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
         port = ctx.ports[0]
         super().__init__(ctx, {STATE: KeptAggregates(port.schema, port.keys, spec.aggregates)})
+        self._aggregates = spec.aggregates
         output = ctx.outputs.get(MAIN)
         self._schema = None if output is None else output.schema
 
@@ -184,7 +187,7 @@ class RunningOperator(RunningStateOperator):
         try:
             made = self.state.run(slots, batch)
         except SumTooLarge as error:
-            raise self.too_large(error, batch) from None
+            raise self.too_large(error, batch, self._aggregates) from None
         if self._schema is not None:
             arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
             yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

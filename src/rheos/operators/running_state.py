@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from rheos.aggregates.cells import At, Cell, Frozen
 from rheos.aggregates.contract import Agg
-from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.aggregates.segments import Ints, Segments
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.errors import UnrestorableError
 from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
@@ -188,7 +188,7 @@ class RunningState:
             try:
                 values = cell.run_few(each, None if column is None else batch.column(column))
             except SumTooLarge as error:
-                raise SumTooLarge(error.row, column or "") from None
+                raise error.of(column or "") from None
             if values is None:
                 rows = rows or Segments(slots, len(self._index))
                 values = self._run(name, rows, batch)
@@ -200,7 +200,7 @@ class RunningState:
         try:
             return self._cells[name].run(rows, None if column is None else batch.column(column))
         except SumTooLarge as error:
-            raise SumTooLarge(error.row, column or "") from None
+            raise error.of(column or "") from None
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
         """The slot of each key, -1 where it is not known."""

@@ -17,7 +17,6 @@ from rheos.aggregates.segments import Ints
 from rheos.operators.running_disk import DiskRunningState
 from rheos.operators.running_state import MemoryRunningState
 from rheos.state.key_index import KeyIndex
-from rheos.state.ordered import ordered
 from rheos.state.slots import Slots
 
 
@@ -64,33 +63,27 @@ class DiskValues(DiskRunningState):
         groups = self._of.groups(others, self._max_parallelism)
         left_out = {*self.entries.places(others, groups).to_pylist()}
         starts = self.entries.places(keys, self._of.groups(keys, self._max_parallelism))
-        nan = _nan(others[-1].type) if greatest else None
-        found = [self._best(start, left_out, nan, greatest=greatest) for start in starts.to_pylist()]
+        found = [self._best(start, left_out, greatest=greatest) for start in starts.to_pylist()]
         there = [place for place in found if place is not None]
         number = np.cumsum([place is not None for place in found]) - 1
         values = self.entries.keys(there)[-1] if there else pa.array([], others[-1].type)
         return values.take(pa.array(number, mask=np.array([place is None for place in found])))
 
-    def _best(
-        self, start: bytes, left_out: set[bytes], nan: bytes | None, *, greatest: bool
-    ) -> bytes | None:
+    def _best(self, start: bytes, left_out: set[bytes], *, greatest: bool) -> bytes | None:
         scan = self.database.scan_prefix_backwards if greatest else self.database.scan_prefix
-        last = None
-        for place, _ in scan(start):
-            if place in left_out:
-                continue
-            # A NaN is above all others, and counts only where no others are.
-            if nan is None or place != start + nan:
-                return place
-            last = place
-        return last
+        return next((place for place, _ in scan(start) if place not in left_out), None)
 
 
 def ranked(values: pa.Array, *, greatest: bool) -> tuple[Ints, Ints]:
     """The rank of each value, the best ones first and nulls last; and where one of each rank is. A NaN
-    is worse than all numbers."""
+    is the greatest number."""
     order = "descending" if greatest else "ascending"
     ranks: Ints = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    if greatest and pa.types.is_floating(values.type):
+        # Arrow ranks NaN after all numbers in both orders.
+        nan = pc.is_nan(values).fill_null(False).to_numpy(zero_copy_only=False)
+        if nan.any():
+            ranks = np.where(nan, 0, ranks + (ranks < ranks[nan].min()))
     holder = np.empty(int(ranks.max()) + 1 if len(ranks) else 0, np.int64)
     holder[ranks] = np.arange(len(ranks))
     return ranks, holder
@@ -101,10 +94,3 @@ def by_rank(values: pa.Array, holder: Ints, ranks: Ints) -> pa.Array:
     none = ranks >= len(holder)
     places = np.append(holder, 0)[np.where(none, len(holder), ranks)]
     return values.take(pa.array(places, mask=none))
-
-
-def _nan(kind: pa.DataType) -> bytes | None:
-    if not pa.types.is_floating(kind):
-        return None
-    value: bytes = ordered(pa.array([np.nan]).cast(kind))[0].as_py()
-    return value

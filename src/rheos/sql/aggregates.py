@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import TypeAlias
 
 import polars as pl
+import pyarrow as pa
 from sqlglot import exp
 
 from rheos import aggregates as agg
 from rheos.aggregates import Agg
+from rheos.aggregates.units import mean_type, sum_type
 from rheos.sql import types
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
@@ -155,31 +156,26 @@ def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
     return compiler.cast(value, number)
 
 
-_MOST_SUMMED = 18
-"""Digits of decimals that are added up, as whole numbers of 64 bits."""
-
-
 @_aggregate(exp.Sum)
 def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
     value = _number(compiler, node, value)
     of = value.type
-    if not isinstance(of, pl.Decimal):
-        return Aggregated(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
-    if of.precision > _MOST_SUMMED:
-        raise compiler.sql.error(
-            f"decimals of at most {_MOST_SUMMED} digits are added up, and this is {types.name(of)}",
-            value.node,
-            "CAST it to DECIMAL(18, 2), or to DOUBLE",
-        )
-    scale = of.scale
-    units = (value.expr * pl.lit(Decimal(10**scale), dtype=pl.Decimal(scale + 1, 0))).cast(types.BIGINT)
-    result = types.decimal(of.precision + 10, scale)
-    unit = pl.lit(Decimal(1).scaleb(-scale), dtype=pl.Decimal(max(scale, 1), scale))
+    if isinstance(of, pl.Decimal):
+        return Aggregated(value, agg.sum, types.of_arrow(sum_type(_arrow(of))))
+    return Aggregated(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
 
-    def in_decimals(total: pl.Expr) -> pl.Expr:
-        return (total.cast(pl.Decimal(19, 0)) * unit).cast(result)
 
-    return Aggregated(Typed(units, types.BIGINT, value.node), agg.sum, result, in_decimals)
+def _arrow(kind: pl.Decimal) -> pa.DataType:
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+@_aggregate(exp.Avg)
+def _avg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    value = _number(compiler, node, value)
+    of = value.type
+    if isinstance(of, pl.Decimal):
+        return Aggregated(value, agg.mean, types.of_arrow(mean_type(_arrow(of))))
+    return Aggregated(value, agg.mean, types.DOUBLE)
 
 
 def _real(make: Callable[[str], Agg | pl.Expr]) -> Maker:
@@ -188,15 +184,12 @@ def _real(make: Callable[[str], Agg | pl.Expr]) -> Maker:
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         value = _number(compiler, node, value)
         if types.is_decimal(value.type):
-            raise compiler.sql.error(
-                f"{kind(node)} of decimals is not computed yet", value.node, "CAST them to DOUBLE"
-            )
+            value = compiler.cast(value, types.DOUBLE)
         return Aggregated(value, make, types.DOUBLE)
 
     return maker
 
 
-_aggregate(exp.Avg)(_real(agg.mean))
 _aggregate(exp.Stddev, exp.StddevSamp)(_real(agg.stddev))
 _aggregate(exp.StddevPop)(_real(lambda column: agg.stddev(column, ddof=0)))
 _aggregate(exp.Variance)(_real(agg.variance))

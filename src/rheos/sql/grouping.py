@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 from sqlglot import exp
@@ -181,7 +181,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
     window, source, keys = _window(work, in_window, keys, written)
     calls = _calls(sql, node, scope)
     made = {text: aggregated(compiler, call) for text, call in calls.items()}
-    aggregates = tuple(_aggregate(work, text, each) for text, each in made.items())
+    aggregates = tuple(_aggregate(work, text, calls[text], each) for text, each in made.items())
     plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
     behind = plan
     for text, each in made.items():
@@ -322,14 +322,19 @@ def _window(
     return call.window, source, keys
 
 
-def _aggregate(work: _Grouping, text: str, each: Aggregated) -> tuple[str, Agg | pl.Expr]:
+def _aggregate(
+    work: _Grouping, text: str, call: exp.Expr, each: Aggregated
+) -> tuple[str, Agg | pl.Expr]:
     """The aggregate of a column, which is computed before; it is named by its call."""
     if each.argument is None:
         return text, each.of("")
     value = each.argument
     column = isinstance(value.node, exp.Column) and value.expr.meta.is_column()
     name = value.expr.meta.output_name() if column else f"in {text}"
-    return text, each.of(work.computed(name, value))
+    made = each.of(work.computed(name, value))
+    if isinstance(made, Agg):
+        made = replace(made, written=work.sql.written(call))
+    return text, made
 
 
 def _planned(

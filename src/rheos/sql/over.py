@@ -143,7 +143,8 @@ def _over(
     if frame.following:
         begin, end = max(each.preceding or 0 for each in frames), max(each.following for each in frames)
         frame = replace(frame, preceding=begin, following=end)
-    spec = OverColumns(by, tuple(arguments), folds, names, frames if frame.following else ())
+    written = tuple(sql.written(call.node.this) for call in calls)
+    spec = OverColumns(by, tuple(arguments), folds, names, frames if frame.following else (), written)
     made = OverPlan(source, keys, spec, frame, (*source.columns, *results), changes)
     return made, [
         Typed(call.aggregate.result(pl.col(column.name)), call.aggregate.type, call.node)

@@ -15,7 +15,6 @@ from rheos.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
-from rheos.sql.decimal_means import with_decimal_means
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
@@ -142,7 +141,6 @@ class Planner:
         scope = NameScope(self.sql, relation.tables)
         sight: NameScope | Grouped = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
-        with_decimal_means(compiler, node)
         if is_grouped(node):
             sight = grouped(self.sql, node, relation)
             sight = with_calls_of_groups(self.sql, sight, _parts_of_groups(node))

@@ -98,6 +98,11 @@ class SqlText:
         lines = self.text[start:].strip().splitlines()
         return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
 
+    def written(self, at: exp.Expr) -> str:
+        """The words of a node, as the user wrote them."""
+        span = _whole(self.text, self._span(at))
+        return at.sql(dialect="spark") if span is None else self.text[span.start : span.stop]
+
     def _span(self, at: exp.Expr | Span | None) -> Span | None:
         if not isinstance(at, exp.Func) or span_of_own(at):
             return span_of(at) if isinstance(at, exp.Expr) else at

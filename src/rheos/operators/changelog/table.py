@@ -40,10 +40,10 @@ from rheos.aggregates import sum as sum_of
 from rheos.aggregates.count import Count
 from rheos.aggregates.distinct import CountDistinct, MeanDistinct, OfDistinct, SumDistinct
 from rheos.aggregates.extremes import Max, Min
-from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.segments import Segments
-from rheos.aggregates.sum import Sum, summed_type
+from rheos.aggregates.sum import Sum
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.graph.nodes import MAIN
 from rheos.graph.types import key_type
@@ -53,6 +53,13 @@ from rheos.operators.running import STATE, RunningStateOperator
 from rheos.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.operators.running_state import KeptAggregates, running_shape
 from rheos.operators.running_values import DiskValues, MemoryValues
+from rheos.operators.signed_sums import (
+    SignedSum,
+    kept_type,
+    mean_of_signed,
+    signed,
+    sum_of_signed,
+)
 from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
@@ -151,7 +158,7 @@ class _Plan:
         schema, keys = self.port.schema, self.port.keys
         aggregates, counted_by = self.spec.aggregates, None
         kept = {name: agg for name, agg in aggregates.items() if not self.is_signed(agg)}
-        kept |= {name: sum_of(name) for name in self.summed}
+        kept |= {name: SignedSum(name) for name in self.summed}
         kept |= {name: GivenExtreme(name, of) for name, of in self.extremes.items()}
         if self.spec.of_changes:
             kept[_ROWS], counted_by = sum_of(_SIGN), _ROWS
@@ -159,7 +166,7 @@ class _Plan:
             kept[_ROWS] = count()
         fields = [pa.field(_SIGN, pa.int64())]
         for name, (column, of_values) in self.summed.items():
-            kind = summed_type(schema.field(column).type) if of_values else pa.int64()
+            kind = kept_type(schema.field(column).type) if of_values else pa.int64()
             fields.append(pa.field(name, kind))
         for name, agg in self.extremes.items():
             fields.append(pa.field(name, agg.result_type(schema)))
@@ -192,9 +199,12 @@ class TableOperator(RunningStateOperator):
             signs[goes(batch)] = -1
         try:
             made = self.state.run(slots, self._given(batch, slots, signs))
+            results = {
+                name: self._result(name, agg, made, batch) for name, agg in self._aggregates.items()
+            }
         except SumTooLarge as error:
-            named = SumTooLarge(error.row, error.column.removeprefix("__s.").removeprefix(_DISTINCT))
-            raise self.too_large(named, batch) from None
+            named = error.of(error.column.removeprefix("__s.").removeprefix(_DISTINCT))
+            raise self.too_large(named, batch, self._aggregates) from None
         rows: Signs = made[_ROWS].to_numpy(zero_copy_only=False).astype(np.int64)
         if self._of_changes:
             self._check(rows, batch)
@@ -202,7 +212,7 @@ class TableOperator(RunningStateOperator):
         if output is None:
             return
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns |= {name: self._result(name, agg, made) for name, agg in self._aggregates.items()}
+        columns |= results
         columns[OP] = _ops(rows, signs)
         arrays = [columns[field.name].cast(field.type) for field in output.schema]
         yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
@@ -265,7 +275,8 @@ class TableOperator(RunningStateOperator):
             greatest=agg.greatest,
         ).cast(agg.result_type(batch.schema))
 
-    def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array]) -> pa.Array:
+    def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array], batch: Batch) -> pa.Array:
+        """Raises SumTooLarge."""
         if not self._plan.is_signed(agg):
             return made[name]
         if agg.column is None:
@@ -276,10 +287,11 @@ class TableOperator(RunningStateOperator):
         counts = made[f"__n.{of}"]
         if isinstance(agg, Count | CountDistinct):
             return counts
-        total = made[f"__s.{of}"]
-        if isinstance(agg, Mean | MeanDistinct):
-            total = pc.divide(total.cast(pa.float64()), counts.cast(pa.float64()))
-        return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, total.type))
+        finish = mean_of_signed if isinstance(agg, Mean | MeanDistinct) else sum_of_signed
+        try:
+            return finish(made[f"__s.{of}"], counts, batch.schema.field(agg.column).type)
+        except SumTooLarge as error:
+            raise error.of(agg.column) from None
 
     def _check(self, rows: Signs, batch: Batch) -> None:
         if rows.min() >= 0:
@@ -298,12 +310,7 @@ def _extreme(agg: Min | Max) -> str:
 
 def _times(values: pa.Array, signs: Signs, of_values: bool) -> pa.Array:
     """The values with these signs, or how many they are."""
-    sign = pa.array(signs)
-    if not of_values:
-        return pc.if_else(values.is_valid(), sign, 0)
-    floating = pa.types.is_floating(values.type)
-    numbers = values.cast(pa.float64() if floating else pa.int64())
-    return pc.multiply(numbers, sign.cast(numbers.type))
+    return signed(values, signs) if of_values else pc.if_else(values.is_valid(), pa.array(signs), 0)
 
 
 def _plain(values: pa.Array) -> pa.Array:

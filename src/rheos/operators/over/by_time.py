@@ -40,13 +40,14 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rheos.errors import InputError
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
-from rheos.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over, over_ahead
+from rheos.operators.over.frames import Fold, FoldTooLarge, FrameRow, FrameSpec, Kept, over, over_ahead
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
 
 _MICROS = 1000
@@ -64,6 +65,15 @@ class OverColumns:
     results: tuple[str, ...]
     frames: tuple[FrameSpec, ...] = ()
     """Of frames that reach forward, that of each aggregate."""
+    written: tuple[str, ...] = ()
+    """Calls of the aggregates as the user wrote them; errors name them."""
+
+    def too_large(self, error: FoldTooLarge, record: Mapping[str, Any]) -> InputError:
+        """The error for an aggregate over the frame of a record."""
+        name = self.written[error.fold] if self.written else self.results[error.fold]
+        what, hint = error.in_sql(name)
+        own = {k: v for k, v in record.items() if k not in (self.by, *self.arguments, *self.results)}
+        return InputError(what, record=str(own), hint=hint)
 
     def __str__(self) -> str:
         named = zip(self.results, self.folds, self.arguments, strict=True)
@@ -88,7 +98,7 @@ class OverByTime(KeyedProcessFunction):
 
     def __init__(self, columns: OverColumns, frame: FrameSpec, names: Sequence[str]) -> None:
         """`names` are the columns of the rows."""
-        self._frame = frame
+        self._columns, self._frame = columns, frame
         self._folds, self._frames = columns.folds, columns.frames
         self._by = list(names).index(columns.by)
         self._arguments = [list(names).index(name) for name in columns.arguments]
@@ -132,17 +142,26 @@ class OverByTime(KeyedProcessFunction):
         self.remembered.value = known
 
     def _given(self, known: Remembered, rows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        results, known.kept = over(known.kept, self._entries(rows), self._folds, self._frame)
+        try:
+            results, known.kept = over(known.kept, self._entries(rows), self._folds, self._frame)
+        except FoldTooLarge as error:
+            raise self._too_large(error, rows) from None
         yield from self._with_results(rows, results)
 
     def _ahead(self, known: Remembered, *, ended: bool) -> Iterator[dict[str, Any]]:
         """Gives those of the waiting rows whose frames are whole."""
         waiting, frame = self._entries(known.waiting), self._frame
-        results, known.kept = over_ahead(
-            known.kept, waiting, self._folds, frame, self._frames, ended=ended
-        )
+        try:
+            results, known.kept = over_ahead(
+                known.kept, waiting, self._folds, frame, self._frames, ended=ended
+            )
+        except FoldTooLarge as error:
+            raise self._too_large(error, known.waiting) from None
         yield from self._with_results(known.waiting, results)
         known.waiting = known.waiting[len(results) :]
+
+    def _too_large(self, error: FoldTooLarge, rows: Sequence[tuple[Any, ...]]) -> InputError:
+        return self._columns.too_large(error, dict(zip(self._names, rows[error.row], strict=False)))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[FrameRow]:
         return [FrameRow(row[self._by], tuple(row[at] for at in self._arguments)) for row in rows]

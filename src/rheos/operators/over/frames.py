@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum, auto
 from typing import Any, NamedTuple
+
+from rheos.aggregates.sum_too_large import SumTooLarge
+from rheos.aggregates.units import MOST_DIGITS, decimal_mean, decimal_sum
 
 
 class Fold(Enum):
@@ -60,6 +64,15 @@ class FrameSpec:
         return f"{'ROWS' if self.by_rows else 'RANGE'} {begin} PRECEDING{end}"
 
 
+class FoldTooLarge(SumTooLarge):
+    """A sum or a mean over the frame of a row that its type cannot hold."""
+
+    def __init__(self, row: int, fold: int, *, what: str, limit: str) -> None:
+        """`row` is a place among the fresh rows, `fold` one among the aggregates."""
+        super().__init__(row, what=what, limit=limit)
+        self.fold = fold
+
+
 class FrameRow(NamedTuple):
     """A row."""
 
@@ -80,7 +93,8 @@ def over(
     frames: Sequence[FrameSpec] = (),
 ) -> tuple[list[tuple[Any, ...]], Kept]:
     """The aggregates for each of the rows that follow those kept, and what is kept then. Of one place
-    in a frame by distance, all rows come at once; of frames that reach forward, all rows there are."""
+    in a frame by distance, all rows come at once; of frames that reach forward, all rows there are.
+    Raises FoldTooLarge."""
     if frame.following:
         return over_ahead(kept, fresh, folds, frame, frames, ended=True)
     if frame.preceding is None:
@@ -98,7 +112,8 @@ def over(
             end = max(end, place + 1)
             while end < len(entries) and entries[end].by == here:
                 end += 1
-        results.append(_folded(entries[begin:end], folds, frame))
+        so_far = _folded(entries[begin:end], folds, frame)
+        results.append(_results(so_far, folds, place - len(kept)))
     if not frame.by_rows:
         begin = next(
             (i for i, each in enumerate(entries) if not _far(each.by, entries[-1].by, frame)), 0
@@ -119,7 +134,7 @@ def over_ahead(
 ) -> tuple[list[tuple[Any, ...]], Kept]:
     """The aggregates of the first of the rows that wait behind those kept: of as many as have all rows
     of their frames, or of all where no more come; and what is kept then. Each aggregate is over a frame
-    of its own; `frame` is as wide as all of them."""
+    of its own; `frame` is as wide as all of them. Raises FoldTooLarge."""
     assert frame.preceding is not None, "without a begin all rows would be kept"
     entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *waiting]
     until = len(entries) if ended else max(len(kept), len(entries) - frame.following)
@@ -130,7 +145,7 @@ def over_ahead(
             rows = entries[max(0, place - (own.preceding or 0)) : place + own.following + 1]
             values = [FrameRow(row.by, (row.values[at],)) for row in rows]
             made += _folded(values, [fold], own)
-        results.append(tuple(made))
+        results.append(_results(made, folds, place - len(kept)))
     return results, [tuple(each) for each in entries[max(0, until - frame.preceding) : until]]
 
 
@@ -152,12 +167,12 @@ def _from_the_first(
         ]
         ends = by_rows or place + 1 == len(fresh) or fresh[place + 1].by != entry.by
         if ends:
-            result = _results(so_far, folds)
+            result = _results(so_far, folds, place)
             results += [result] * (place + 1 - len(results))
     return results, so_far
 
 
-def _folded(entries: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec) -> tuple[Any, ...]:
+def _folded(entries: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec) -> Kept:
     so_far: Kept = []
     for place, fold in enumerate(folds):
         if fold is Fold.BEFORE or fold is Fold.AFTER:
@@ -169,11 +184,23 @@ def _folded(entries: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec
         for entry in entries:
             made = add(made, entry.values[place])
         so_far.append(made)
-    return _results(so_far, folds)
+    return so_far
 
 
-def _results(so_far: Kept, folds: Sequence[Fold]) -> tuple[Any, ...]:
-    return tuple(_result(fold, made) for fold, made in zip(folds, so_far, strict=True))
+def _results(so_far: Kept, folds: Sequence[Fold], row: int) -> tuple[Any, ...]:
+    results = tuple(_result(fold, made) for fold, made in zip(folds, so_far, strict=True))
+    for at, (fold, result) in enumerate(zip(folds, results, strict=True)):
+        if fold is Fold.SUM and type(result) is int and not -_LIMIT <= result < _LIMIT:
+            raise FoldTooLarge(row, at, what="sum", limit="64 bits")
+        if fold in (Fold.SUM, Fold.MEAN) and isinstance(result, Decimal):
+            digits, scale = result.as_tuple().digits, -int(result.as_tuple().exponent)
+            if len(digits) > MOST_DIGITS:
+                what = "sum" if fold is Fold.SUM else "mean"
+                raise FoldTooLarge(row, at, what=what, limit=f"DECIMAL({MOST_DIGITS}, {scale})")
+    return results
+
+
+_LIMIT = 1 << 63
 
 
 def _result(fold: Fold, made: Any) -> Any:
@@ -181,7 +208,11 @@ def _result(fold: Fold, made: Any) -> Any:
         case Fold.COUNT:
             return made or 0
         case Fold.MEAN:
-            return None if made is None else made[0] / made[1]
+            if made is None:
+                return None
+            # Rounded as in windows: the sum, and then the quotient.
+            exact = isinstance(made[0], Decimal)
+            return decimal_mean(*made) if exact else float(made[0]) / made[1]
         case Fold.FIRST | Fold.LAST | Fold.BEFORE | Fold.AFTER | Fold.RANK | Fold.DENSE_RANK:
             return None if made is None else made[0]
         case Fold.VARIANCE | Fold.VARIANCE_POP | Fold.STDDEV | Fold.STDDEV_POP:
@@ -237,13 +268,18 @@ def _count(before: Any, value: Any) -> Any:
 def _sum(before: Any, value: Any) -> Any:
     if value is None or before is None:
         return before if value is None else value
-    return before + value
+    return _added(before, value)
+
+
+def _added(one: Any, other: Any) -> Any:
+    # Python's own sum of decimals is rounded to 28 digits.
+    return decimal_sum(one, other) if isinstance(one, Decimal) else one + other
 
 
 def _mean(before: Any, value: Any) -> Any:
     if value is None or before is None:
         return before if value is None else (value, 1)
-    return before[0] + value, before[1] + 1
+    return _added(before[0], value), before[1] + 1
 
 
 def _least(before: Any, value: Any) -> Any:

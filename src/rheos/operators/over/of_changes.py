@@ -72,7 +72,7 @@ from rheos.operators.changes import goes, table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.operators.over.by_time import OverColumns
-from rheos.operators.over.frames import FrameRow, FrameSpec, over
+from rheos.operators.over.frames import FoldTooLarge, FrameRow, FrameSpec, over
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import rows_of
@@ -171,7 +171,13 @@ class OverOfChanges(KeyedStateOperator):
             for row in (there[item] for item in items)
         ]
         columns = self._spec.columns
-        results, _ = over([], entries, columns.folds, frame, columns.frames)
+        try:
+            results, _ = over([], entries, columns.folds, frame, columns.frames)
+        except FoldTooLarge as error:
+            record = dict(zip(self._columns.names, there[items[error.row]], strict=True))
+            found = columns.too_large(error, record)
+            found.key = ", ".join(repr(record[key]) for key in self.ctx.ports[0].keys)
+            raise found.located(site=self.ctx.site, operator=self.ctx.name) from None
         return {item: (*there[item], *result) for item, result in zip(items, results, strict=True)}
 
     def _out(self, made: Sequence[tuple[Any, str, int]], batch: Batch) -> Iterator[Out]:

@@ -38,7 +38,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.errors import InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
@@ -124,12 +124,13 @@ class WindowAggregateOperator(WindowOperator):
         except SumTooLarge as error:
             row = merged.row(error.row, named=True)
             start = self._windows.starts(merged.slice(error.row, 1))[0]
+            what, hint = error.text(self._spec.aggregates.values())
             raise InputError(
-                f"{error.what} in the window from {start} to {row[END]} ms",
+                f"{what} in the window from {start} to {row[END]} ms",
                 site=self.ctx.site,
                 operator=self.ctx.name,
                 key=", ".join(repr(row[key]) for key in self._keys),
-                hint=error.hint,
+                hint=hint,
             ) from None
 
     def _merged(self, table: AggregateTable, frames: list[pl.DataFrame]) -> pl.DataFrame:

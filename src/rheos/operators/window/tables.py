@@ -20,17 +20,20 @@ from rheos.aggregates import exact_sum
 from rheos.aggregates.contract import (
     COUNT,
     SQUARES,
+    UNITS,
     VALUE,
     Agg,
     AsArray,
     Column,
     CountedValues,
+    DecimalSum,
     Deviations,
     ExactSum,
     Gathered,
     IntegerSum,
     Kept,
     Most,
+    OfNan,
     Part,
     Reduced,
     given,
@@ -38,7 +41,11 @@ from rheos.aggregates.contract import (
     one_zero,
 )
 from rheos.aggregates.count import ROWS, count_column
-from rheos.aggregates.integer_sum import SumTooLarge, beyond, each_as_int64, may_be_beyond, wrapped
+from rheos.aggregates.integer_sum import beyond, each_as_int64, may_be_beyond, wrapped
+from rheos.aggregates.mean import means
+from rheos.aggregates.sum import limit_of, sums_of_decimals
+from rheos.aggregates.sum_too_large import SumTooLarge
+from rheos.aggregates.units import Units, mean_type, sum_type
 from rheos.operators.window.by_address import merged_by_address, pays_for_rows
 from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
@@ -133,6 +140,8 @@ class TotalsTable(AggregateTable):
         self._exact: list[str] = []
         """The columns whose sums are kept in limbs; by their own names for these, those of squares."""
         self._deviations: dict[str, Deviations] = {}
+        self._decimals: dict[str, DecimalSum] = {}
+        """The sums and means of decimals, by their names in results."""
         columns: dict[str, Column] = {}
         for part in (part for state in reduced.values() for part in state.parts):
             for column in self._columns_of(part):
@@ -143,6 +152,10 @@ class TotalsTable(AggregateTable):
         self._makes = [column.make.alias(column.name) for column in kept]
         self._merges = [column.merge.alias(column.name) for column in kept]
         self._names = [column.name for column in kept]
+        self._of_nan: list[tuple[int, OfNan]] = [
+            (place, column.of_nan) for place, column in enumerate(kept) if column.of_nan is not None
+        ]
+        """What is computed otherwise if there is a NaN, by its place."""
         arrays = {column.name: column.array for column in kept if column.array is not None}
         self._reduces = {name: array.reduce for name, array in arrays.items()}
         """How columns are merged as arrays."""
@@ -163,6 +176,10 @@ class TotalsTable(AggregateTable):
             case ExactSum(column=column):
                 self._sum_exactly(column)
                 return [count_column("exactly", column)]
+            case DecimalSum(column=column, units=units):
+                self._sum_exactly(units)
+                self._decimals.setdefault(part.total.meta.output_name(), part)
+                return [count_column("exactly", column, units)]
             case Deviations(column=column):
                 self._sum_exactly(column)
                 self._sum_exactly(part.squares)
@@ -203,6 +220,9 @@ class TotalsTable(AggregateTable):
             if merged is not None:
                 return merged
         makes = [*self._makes, *spans]
+        for place, of in self._of_nan:
+            if rows[input_name(of.column)].is_nan().any():
+                makes[place] = of.make.alias(self._names[place])
         limbs = self._limbs_of_rows(rows)
         if limbs:
             rows = rows.hstack(limbs)
@@ -229,7 +249,7 @@ class TotalsTable(AggregateTable):
     def _limbs_of_rows(self, rows: pl.DataFrame) -> list[pl.Series]:
         limbs: list[pl.Series] = []
         for column in self._exact:
-            limbs.extend(_limbs(column, rows[input_name(column.removeprefix(SQUARES))]))
+            limbs.extend(_limbs(column, rows[input_name(_summed_column(column))]))
         return limbs
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
@@ -237,7 +257,7 @@ class TotalsTable(AggregateTable):
             merged = self._by_address(frames)
             if merged is not None:
                 return merged
-        return self._merged(frames, by, self._merges)
+        return self._merged(frames, by, [*self._merges])
 
     def reduce_of(self, name: str) -> np.ufunc | None:
         """How numbers of a column are merged, by its name; None where nothing in numpy does so."""
@@ -259,6 +279,9 @@ class TotalsTable(AggregateTable):
         self, frames: Sequence[pl.DataFrame], by: Sequence[str], merges: list[pl.Expr]
     ) -> pl.DataFrame:
         frame = pl.concat(frames, how="diagonal", rechunk=False)
+        for place, of in self._of_nan if merges else ():
+            if frame[self._names[place]].is_nan().any():
+                merges[place] = of.merge.alias(self._names[place])
         limbs = [pl.col(name).sum() for name in _exact_columns(frame)]
         large: list[str] = []
         for column in self._integers if merges else ():
@@ -282,7 +305,7 @@ class TotalsTable(AggregateTable):
                 exact_sum.evaluate(_limbs_of(frame, column), frame.height),
             )
             for column in self._exact
-            if not column.startswith(SQUARES)
+            if not column.startswith((SQUARES, UNITS))
         ]
         sums += [
             pl.Series(
@@ -296,7 +319,24 @@ class TotalsTable(AggregateTable):
             )
             for name, part in self._deviations.items()
         ]
+        sums += [self._of_decimals(frame, name, part) for name, part in self._decimals.items()]
         return frame.hstack(sums).select(*self.keys, *self.window, *self._results)
+
+    def _of_decimals(self, frame: pl.DataFrame, name: str, part: DecimalSum) -> pl.Series:
+        """Sums of decimals, or means of them. Raises SumTooLarge."""
+        units, large = Units.of_limbs(_limbs_of(frame, part.units), frame.height)
+        sums = sum_type(part.kind)
+        counts = frame[part.count.meta.output_name()].to_numpy()
+        try:
+            if large.any():
+                raise SumTooLarge(int(large.argmax()), limit=limit_of(sums))
+            made = sums_of_decimals(units, None, sums)
+            if part.is_mean:
+                kind = mean_type(part.kind)
+                made = means(units, counts, None, kind, kind.scale - sums.scale)
+        except SumTooLarge as error:
+            raise error.of(part.column) from None
+        return pl.Series(name, made)
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
         missing = [name for name in self.optional if name not in frame.columns]
@@ -306,7 +346,7 @@ class TotalsTable(AggregateTable):
         """What a snapshot keeps of the frames, without the limbs."""
         names = [*self.keys, *self.pane, *self.required, *self.optional]
         kept = [frame[[name for name in names if name in frame.columns]] for frame in frames]
-        return self.stored(self._merged(kept, self.pane, self._merges))
+        return self.stored(self._merged(kept, self.pane, [*self._merges]))
 
     def merge_limbs(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The limbs of the frames, a row for each that is not zero."""
@@ -359,7 +399,16 @@ class GatheredTable(AggregateTable):
         self._worth_rows = _WORTH_ROWS
         """From how many rows on those that need not be kept are looked for."""
         self._value = first.value.alias(VALUE)
-        self._results = [state.result.alias(name) for name, state in gathered.items()]
+        self._results: list[pl.Expr] = []
+        reduced: dict[str, Reduced] = {}
+        for name, state in gathered.items():
+            if isinstance(state.result, Reduced):
+                reduced[name] = state.result
+            else:
+                self._results.append(state.result.alias(name))
+        self._column = first.state.partition(".")[2]
+        self._totals = TotalsTable(keys, reduced, windows) if reduced else None
+        """What reduces the values of a key and window."""
 
     @property
     def required(self) -> list[str]:
@@ -382,7 +431,20 @@ class GatheredTable(AggregateTable):
         return kept
 
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.group_by([*self.keys, *self.window]).agg(self._results)
+        index = [*self.keys, *self.window]
+        made = frame.group_by(index).agg(self._results)
+        if self._totals is None:
+            return made
+        values = frame.select(*index, pl.col(VALUE).alias(input_name(VALUE)))
+        totals = self._totals.partial(values, self.window)
+        try:
+            return made.join(self._totals.finish(totals), on=index, how="left")
+        except SumTooLarge as error:
+            of = frame.with_row_index(_PLACE).join(totals[[error.row]].select(index), on=index)
+            raise error.of(self._column, of[_PLACE][0]) from None
+
+
+_PLACE = "place"
 
 
 class CountedTable(AggregateTable):
@@ -555,6 +617,11 @@ class Tables:
 
 def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
     # A null adds nothing.
+    if column.startswith(UNITS):
+        units = Units.of(values.to_arrow())
+        return [pl.Series(f"{_EXACT}{column}.{bin}", limb) for bin, limb in units.limbs().items()]
+    if values.dtype.is_decimal():
+        values = values.cast(pl.Float64)
     numbers = (values.fill_null(0) if values.null_count() else values).to_numpy()
     squared = column.startswith(SQUARES)
     if values.dtype.is_integer():
@@ -565,6 +632,13 @@ def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
         floats = numbers.astype(np.float64, copy=False)
         limbs = exact_sum.decompose_squares(floats) if squared else exact_sum.decompose(floats)
     return [pl.Series(f"{_EXACT}{column}.{bin}", limb) for bin, limb in limbs.items()]
+
+
+def _summed_column(name: str) -> str:
+    """The input column of an exact sum, by what the sum is kept as."""
+    if name.startswith(UNITS):
+        return name.removeprefix(UNITS).partition(".")[2]
+    return name.removeprefix(SQUARES)
 
 
 def _without_zeros(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

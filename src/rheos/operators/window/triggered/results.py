@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.aggregates import Agg
-from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.errors import InputError, RheosError
 from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN
@@ -194,12 +194,13 @@ class AggregateResults(WindowResults):
             return finished
         except SumTooLarge as error:
             of = fired[merged[_FIRING][error.row]]
+            what, hint = error.text(self._aggregates.values())
             raise InputError(
-                f"{error.what} {of.text}",
+                f"{what} {of.text}",
                 site=self.ctx.site,
                 operator=self.ctx.name,
                 key=shown(of.key),
-                hint=error.hint,
+                hint=hint,
             ) from None
 
     def _shown(self, result: pl.DataFrame, fired: Sequence[Fired]) -> pa.RecordBatch:
