@@ -30,6 +30,7 @@ from rheos.cli.options import (
     LogLevelOption,
     Master,
     MaxConcurrent,
+    MetricsNames,
     MetricsPlace,
     MinParallelism,
     OtlpUrl,
@@ -190,6 +191,7 @@ def run(
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
+    metrics_name: MetricsNames = None,
     otlp: OtlpUrl = None,
     with_dashboard: WithDashboard = False,
     log_level: LogLevelOption = None,
@@ -226,7 +228,7 @@ def run(
             settings, parameters=parameters(param), until_now=until is not None, standby=standby
         )
         dashboard = DashboardConfig(port=0) if with_dashboard else None
-        watched = Watched(metrics_port, otlp, dashboard, log_json)
+        watched = Watched(metrics_port, otlp, dashboard, log_json, metrics_name or ())
         raise typer.Exit(run(file, arguments or [], settings, watched))
 
 

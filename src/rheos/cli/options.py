@@ -105,6 +105,17 @@ MetricsPlace = Annotated[
     ),
 ]
 
+MetricsNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics-name",
+        metavar="NAME",
+        help="A name by which scrapes call this machine, besides its host name and its addresses. May "
+        "be given several times.",
+        show_default=False,
+    ),
+]
+
 OtlpUrl = Annotated[
     str | None,
     typer.Option(

@@ -39,6 +39,8 @@ class Watched:
     dashboard: DashboardConfig | None = None
     log_json: bool = False
     """Whether all that they log goes to stderr as JSON, in place of what is shown to people."""
+    metrics_names: Sequence[str] = ()
+    """Names by which scrapes may call this machine."""
 
     def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
         """Until `beside` ends. Raises ConfigurationError."""
@@ -49,7 +51,7 @@ class Watched:
         if self.log_json:
             beside.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
-            port = MetricsPort(self.metrics_port, figures)
+            port = MetricsPort(self.metrics_port, figures, self.metrics_names)
             beside.callback(port.close)
             print(f"figures for Prometheus: {port.url}", file=sys.stderr)
         if self.otlp is not None:

@@ -1,28 +1,47 @@
-"""A port at which Prometheus asks for the figures of this process' jobs."""
+"""A port at which Prometheus asks for the metrics of this process' jobs, and of its own listeners."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from rheos.errors import ConfigurationError
+from rheos.listener.bounds import Bounds
+from rheos.listener.exchange import HttpExchange, ThreadedService
+from rheos.listener.head import HttpError
+from rheos.listener.place import HostNames, listening_socket, shown_address
+from rheos.listener.server import Listener, listeners
 from rheos.observe.model import JobFigures
 
 _LOOPBACK = "127.0.0.1"
+_PATH = "/metrics"
+_MAX_SCRAPES = 8
+"""Scrapes that are answered at a time. Each has a thread."""
+_SERVED_WITHIN_S = 8.0
+"""A scrape waits for others so long: Prometheus gives up after 10 s by default."""
 
 
 class MetricsPort:
-    """Listens from the first moment on until `close`, with threads of its own.
+    """Listens from its construction until `close`, in threads of its own."""
 
-    `where` is a port, which is then of loopback alone, or HOST:PORT; port 0 takes a free one. Raises
-    ConfigurationError where that is none, or is taken, or the client is not installed.
-    """
+    def __init__(
+        self, where: str, jobs: Callable[[], Sequence[JobFigures]], names: Sequence[str] = ()
+    ) -> None:
+        """Start to listen.
 
-    def __init__(self, where: str, jobs: Callable[[], Sequence[JobFigures]]) -> None:
+        Args:
+            where: a port, which is then of loopback alone, or HOST:PORT; port 0 takes a free one.
+            jobs: returns the metrics of the jobs as they are now.
+            names: names of this machine that a scrape may use, besides its own and any address.
+
+        Raises:
+            ConfigurationError: `where` is no place or is taken, or the client is not installed.
+        """
         try:
-            from prometheus_client import CollectorRegistry, start_http_server
+            from prometheus_client import CollectorRegistry
+            from prometheus_client.exposition import choose_encoder
 
-            from rheos.observe.prometheus import FiguresCollector
+            from rheos.observe.prometheus import FiguresCollector, ListenersCollector
         except ImportError as error:
             raise ConfigurationError(
                 "figures for Prometheus need the package prometheus-client",
@@ -31,20 +50,42 @@ class MetricsPort:
         host, port = _place(where)
         registry = CollectorRegistry()
         registry.register(FiguresCollector(jobs))
+        registry.register(ListenersCollector(_counts))
+
+        def answer(exchange: HttpExchange) -> None:
+            if exchange.path not in ("/", _PATH):
+                raise HttpError(404, f"metrics are at {_PATH}")
+            if exchange.method not in ("GET", "HEAD"):
+                raise HttpError(405, "metrics are read by GET", Allow="GET")
+            encode, kind = choose_encoder(exchange.headers.get("accept", ""))
+            exchange.answer(200, encode(registry), kind)
+
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
-        except (OSError, OverflowError) as error:
+            listening = listening_socket(host, port)
+        except OSError as error:
             raise ConfigurationError(
                 f"nothing can listen at {host}:{port} for Prometheus: {error}",
                 hint="take another port, or 0 for any that is free",
             ) from error
-        self.url = f"http://{host}:{self._server.server_port}/metrics"
+        service = ThreadedService(answer, None)
+        bounds = Bounds(_MAX_SCRAPES, admitted_within_s=_SERVED_WITHIN_S)
+        self._listener = Listener("metrics", listening, service, bounds, HostNames.of(host, names))
+        self.url = f"http://{shown_address(host, self._listener.port)}{_PATH}"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        if self._thread is not threading.current_thread():
-            self._thread.join(5.0)
+        """End all connections. May be called again."""
+        self._listener.close()
+
+
+def _counts() -> Iterator[tuple[str, str, int]]:
+    """Yield each count of this process' listeners, by the listener's name."""
+    found: Counter[tuple[str, str]] = Counter()
+    for listener in listeners():
+        counts = listener.counts()
+        for name in counts.__struct_fields__:
+            found[listener.name, name] += getattr(counts, name)
+    for (listener_name, name), count in found.items():
+        yield listener_name, name, count
 
 
 def _place(where: str) -> tuple[str, int]:
@@ -53,4 +94,4 @@ def _place(where: str) -> tuple[str, int]:
         raise ConfigurationError(
             f"{where!r} is no place to listen at", hint="say a port, such as 9249, or HOST:PORT"
         )
-    return host or _LOOPBACK, int(port)
+    return host.removeprefix("[").removesuffix("]") or _LOOPBACK, int(port)

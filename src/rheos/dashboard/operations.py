@@ -23,6 +23,8 @@ from rheos.dashboard.replays import (
 )
 from rheos.dashboard.served import Served, ServedJobs
 from rheos.errors import ConfigurationError
+from rheos.listener.admission import AdmissionCounts
+from rheos.listener.server import listeners
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.stacks import StackProfile
 
@@ -56,6 +58,12 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class SavepointAnswer(msgspec.Struct, frozen=True):
     directory: str
+
+
+class ListenerAnswer(msgspec.Struct, frozen=True):
+    listener: str
+    address: str
+    connections: AdmissionCounts
 
 
 class DoneAnswer(msgspec.Struct, frozen=True):
@@ -118,6 +126,13 @@ OPERATIONS = (
         "The jobs that run on this machine, and those of the checkpoint directories",
         lambda asked: asked.jobs.listed(),
         list[dict[str, Any]],
+    ),
+    Operation(
+        "listeners",
+        "/listeners",
+        "The listeners of this server's process: connections that are open, closed and refused",
+        lambda asked: [ListenerAnswer(each.name, each.address, each.counts()) for each in listeners()],
+        list[ListenerAnswer],
     ),
     Operation(
         "job",

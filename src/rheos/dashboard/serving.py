@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
+import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,9 +13,15 @@ from rheos.control.job_list import stored_jobs
 from rheos.dashboard.access import Access, Audit, drawn_holder, holders_of
 from rheos.dashboard.served import ServedJobs
 from rheos.errors import ConfigurationError
+from rheos.listener.asgi import AsgiService
+from rheos.listener.bounds import Bounds
+from rheos.listener.place import HostNames, is_loopback, listening_socket, shown_address
+from rheos.listener.server import Listener
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_BACKLOG = 64
+_HEALTH = ("/healthz", "/readyz")
+_MAX_CONNECTIONS = 256
+"""Requests with a valid token that are served at a time, with those that listen to events."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class DashboardConfig:
         """Raises ConfigurationError."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("TLS needs a certificate and its key: say both")
-        if self.host not in _LOOPBACK and self.certificate is None and not self.unencrypted:
+        if not is_loopback(self.host) and self.certificate is None and not self.unencrypted:
             raise ConfigurationError(
                 f"tokens would travel to {self.host} unencrypted",
                 hint="say --certificate and --key, or --unencrypted where a proxy before it encrypts",
@@ -48,7 +54,7 @@ class DashboardConfig:
 
 
 class DashboardServer:
-    """Listens from the first moment on until `close`, in a thread of its own.
+    """Listens from its construction until `close`, in a thread of its own.
 
     Raises ConfigurationError where it cannot listen there, or the packages are not installed.
     """
@@ -56,84 +62,75 @@ class DashboardServer:
     def __init__(self, config: DashboardConfig) -> None:
         config.check()
         try:
-            import uvicorn
-
-            from rheos.dashboard.app import Dashboard
+            from rheos.dashboard.app import MAX_BODY_BYTES, Dashboard
         except ImportError as error:
             raise ConfigurationError(
-                "the dashboard needs the packages starlette and uvicorn",
-                hint="pip install 'rheos[dashboard]'",
+                "the dashboard needs the package starlette", hint="pip install 'rheos[dashboard]'"
             ) from error
         for directory in config.directories:
             stored_jobs(directory)
         holders = [drawn_holder()] if config.tokens is None else holders_of(config.tokens)
+        tls = _tls(config)
         with ExitStack() as undo:
             self._audit = Audit(config.audit)
             undo.callback(self._audit.close)
-            self._socket = _listening(config)
-            undo.callback(self._socket.close)
-            names = [config.host, *_LOOPBACK] if config.host in _LOOPBACK else ["*"]
-            dashboard = Dashboard(
+            listening = _listening(config)
+            undo.callback(listening.close)
+            loopback = is_loopback(config.host)
+            names = [config.host, *_LOOPBACK] if loopback else ["*"]
+            access = Access(holders)
+            self._dashboard = Dashboard(
                 ServedJobs(config.directories),
-                Access(holders),
+                access,
                 self._audit,
                 names,
                 savepoint_folders=config.savepoint_directories,
             )
-            self._dashboard = dashboard
-            settings = uvicorn.Config(
-                dashboard.app,
-                log_level="warning",
-                access_log=False,
-                lifespan="off",
-                limit_concurrency=256,
-                timeout_graceful_shutdown=2,
-                ssl_certfile=config.certificate,
-                ssl_keyfile=config.key,
+            scheme = "http" if tls is None else "https"
+            service = AsgiService(
+                self._dashboard.app,
+                lambda token: access.holder(token) is not None,
+                _HEALTH,
+                scheme,
             )
-            try:
-                settings.load()
-            except (OSError, ValueError) as error:
-                raise ConfigurationError(
-                    f"the certificate {str(config.certificate)!r} and its key cannot be used: {error}"
-                ) from error
+            bounds = Bounds(_MAX_CONNECTIONS, MAX_BODY_BYTES)
+            # Beyond this machine its names are not known; there the token decides.
+            hosts = HostNames.of(config.host) if loopback else None
+            self._listener = Listener("dashboard", listening, service, bounds, hosts, tls)
             undo.pop_all()
-        self._server = uvicorn.Server(settings)
-        port = self._socket.getsockname()[1]
-        scheme = "http" if config.certificate is None else "https"
-        host = f"[{config.host}]" if ":" in config.host else config.host
-        self.url = f"{scheme}://{host}:{port}/"
+        self.url = f"{scheme}://{shown_address(config.host, self._listener.port)}/"
         self.address = self.url if config.tokens else f"{self.url}#token={holders[0].token}"
         """What a browser is to open. What is behind the # is not sent to any server."""
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="rheos-dashboard", daemon=True
-        )
-        self._thread.start()
 
     def wait(self) -> None:
-        """Returns when the server has ended."""
-        self._thread.join()
+        """Return when the server has ended."""
+        self._listener.wait()
 
     def close(self) -> None:
         """May be called again."""
-        self._server.should_exit = True
         self._dashboard.close()
-        self._thread.join(5.0)
-        self._socket.close()
+        self._listener.close()
         self._audit.close()
 
 
-def _listening(config: DashboardConfig) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listening = socket.socket(family)
+def _tls(config: DashboardConfig) -> ssl.SSLContext | None:
+    if config.certificate is None:
+        return None
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((config.host, config.port))
-        listening.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
+        made.load_cert_chain(config.certificate, config.key)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"the certificate {str(config.certificate)!r} and its key cannot be used: {error}"
+        ) from error
+    return made
+
+
+def _listening(config: DashboardConfig) -> socket.socket:
+    try:
+        return listening_socket(config.host, config.port)
+    except OSError as error:
         raise ConfigurationError(
             f"the dashboard cannot listen at {config.host}:{config.port}: {error}",
             hint="say another --port, or 0 for any that is free",
         ) from error
-    return listening

@@ -41,6 +41,33 @@ class FiguresCollector(Collector):
         return ()
 
 
+class ListenersCollector(Collector):
+    """The connections of this process' listeners: `rheos_listener_connections` by state, and
+    `rheos_listener_connections_closed_total` by reason. They belong to no job."""
+
+    def __init__(self, counts: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
+        """`counts` returns the name of a listener, what is counted, and the count."""
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        now = GaugeMetricFamily(
+            "rheos_listener_connections", "Open connections of a listener", labels=("listener", "state")
+        )
+        closed = CounterMetricFamily(
+            "rheos_listener_connections_closed",
+            "Connections that a listener has closed or refused",
+            labels=("listener", "reason"),
+        )
+        for listener, name, count in self._counts():
+            family = now if name in ("waiting", "admitted") else closed
+            family.add_metric((listener, name), count)
+        yield now
+        yield closed
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
 def families(jobs: Sequence[JobFigures]) -> Iterator[Metric]:
     """Those that have a reading, in the order of their declarations."""
     for figure in FIGURES.values():

@@ -18,6 +18,8 @@ from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.source import WebhookSource
 from rheos.connectors.http.webhook import Webhook
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.listener.admission import AdmissionCounts
+from rheos.listener.bounds import MAX_WAITING
 from tests.connectors.http.requests import Asking, ask
 from tests.connectors.ports import Probe
 from tests.waiting import wait_for
@@ -45,6 +47,11 @@ class Running:
     def _address(self) -> str | None:
         server = self.client._listener._server
         return None if server is None else self.client._listener.address
+
+    def connections(self) -> AdmissionCounts:
+        server = self.client._listener._server
+        assert server is not None
+        return server.counts()
 
     def rows(self, count: int) -> list[int]:
         found: list[int] = []
@@ -217,7 +224,7 @@ def test_a_sender_that_has_gone_leaves_its_connection_to_others(
         with socket.create_connection((host, int(port)), 60) as impatient:
             impatient.sendall(request)
             wait_for(lambda: job.taken() == 1)
-        wait_for(lambda: job.client._listener._server and not job.client._listener._server._open)
+        wait_for(lambda: job.connections().admitted == 0)
         patient = Asking(job.address, "/rows", '{"n": 2}')
         assert job.rows(2) == [1, 2], "what was taken stays"
         job.checkpoint()
@@ -225,20 +232,35 @@ def test_a_sender_that_has_gone_leaves_its_connection_to_others(
         wait_for(lambda: job.has_none() and job.probe.counts.get("senders_gone") == 1)
 
 
-def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.connectors.http.listener._REQUEST_WITHIN_S", 600.0)
-    with running(hook(acknowledge="received", max_connections=3)) as job, ExitStack() as open_ones:
+def test_only_so_many_requests_are_served_at_a_time() -> None:
+    with running(hook(max_connections=2)) as job:
+        patient = [Asking(job.address, "/rows", '{"n": 1}') for _ in range(2)]
+        wait_for(lambda: job.connections().admitted == 2)
+        answer = ask(job.address, "/rows", '{"n": 3}')
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert job.rows(2) == [1, 1]
+        job.checkpoint()
+        assert [each.answer().status for each in patient] == [200, 200]
+        assert job.has_none()
+        assert job.probe.counts == {"connections_refused": 1}
+
+
+@pytest.mark.parametrize("token", [None, "open sesame"])
+@pytest.mark.parametrize("sent", [b"", b"POST /rows HTTP/1.1\r\nX:", b"BODY"])
+def test_slow_connections_keep_no_sender_out(token: str | None, sent: bytes) -> None:
+    """They are more than are served at a time, and more than may wait."""
+    if sent == b"BODY":
+        sent = b"POST /rows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{"
+    known = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with running(hook(acknowledge="received", token=token)) as job, ExitStack() as slow:
         host, port = job.address.split(":")
-        server = job.client._listener._server
-        assert server is not None
-        for _ in range(3):
-            open_ones.enter_context(socket.create_connection((host, int(port)), 60))
-        wait_for(lambda: len(server._open) == 3)
-        # One more has its answer before it asks.
-        one_more = open_ones.enter_context(socket.create_connection((host, int(port)), 60))
-        head = one_more.recv(4096).split(b"\r\n")
-        assert head[0] == b"HTTP/1.1 503 Service Unavailable"
-        assert b"Retry-After: 1" in head
+        for _ in range(150):
+            connection = slow.enter_context(socket.create_connection((host, int(port)), 60))
+            with contextlib.suppress(OSError):  # Without a token it is answered at once.
+                connection.sendall(sent)
+        assert ask(job.address, "/rows", '{"n": 1}', headers=known).status == 202
+        assert job.rows(1) == [1]
+        assert job.connections().waiting <= MAX_WAITING
 
 
 def test_a_port_that_somebody_else_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,12 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.connectors.contract import SinkContext, SinkWriter
-from rheos.connectors.http.listener import LOGGER, HttpError, HttpExchange, ListenAt, Listener
+from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.errors import InternalError, RheosError
 from rheos.formats import json
+from rheos.listener.exchange import HttpExchange
+from rheos.listener.head import HttpError
+from rheos.listener.server import LOGGER
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 
@@ -86,7 +89,8 @@ class EventWriter(SinkWriter):
         self._rows = KeptRows(keep)
         self._encoder = json().encoder(ctx.schema)
         self._failed: RheosError | None = None
-        self._listener = Listener(at, self._serve)
+        self._count = ctx.count
+        self._listener = HttpEndpoint("events", at, self._serve, token_in_query=True)
         self._thread: threading.Thread | None = None
         if ctx.subtask == 0:  # The others have no rows.
             self._thread = threading.Thread(target=self._start, name="rheos-events", daemon=True)
@@ -102,6 +106,7 @@ class EventWriter(SinkWriter):
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         if self._failed is not None:
             raise self._failed
+        self._listener.count(self._count)
         return []
 
     def close(self) -> None:

@@ -57,9 +57,12 @@ def source(
         host: the address to listen at. One that others can reach needs a token.
         token: who does not send it is refused (`Authorization: Bearer ...`). It is shown nowhere.
         max_body_bytes: a larger body is refused (413).
-        max_connections: further requests are refused (503); up to 1024. With "checkpoint" a request has
-            its connection until it is answered, so these are how many are taken in a checkpoint's
-            interval: 64 in 10 s by default. Many senders need more, or a shorter interval.
+        max_connections: number of requests that are served at a time, up to 1024; further ones are
+            refused (503). With "checkpoint" a request has its connection until it is answered, so this
+            is the number of requests in a checkpoint's interval: 64 in 10 s by default. Many senders
+            need more, or a shorter interval. Connections that have sent no token, or without a token no
+            whole request, do not count: of these 64 are kept, and a new one takes the place of the
+            oldest.
     """
     if acknowledge not in get_args(Acknowledge):
         raise ProgramError(

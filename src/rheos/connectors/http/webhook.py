@@ -22,10 +22,13 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Polled, ReaderContext, SourceClient, SplitReader
 from rheos.connectors.http.bodies import payloads_of
-from rheos.connectors.http.listener import LOGGER, HttpError, HttpExchange, ListenAt, Listener
+from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox
 from rheos.errors import InternalError, RheosError
 from rheos.formats.contract import Decoded, Format
+from rheos.listener.exchange import HttpExchange
+from rheos.listener.head import HttpError
+from rheos.listener.server import LOGGER
 
 REMEMBERED_KEYS = 10_000
 _KEY_BYTES = 16
@@ -66,9 +69,8 @@ class Webhook(SourceClient):
         self._format = format
         self._schema = schema
         self._waits = waits
-        self._max_body_bytes = max_body_bytes
         self._ctx = ctx
-        self._listener = Listener(at, self._serve)
+        self._listener = HttpEndpoint("webhook", at, self._serve, max_body_bytes=max_body_bytes)
         self._inbox: Inbox
         """Made when the split is opened."""
         self._thread: threading.Thread | None = None
@@ -108,9 +110,11 @@ class Webhook(SourceClient):
     # --- the mailbox and its notices -----------------------------------------------------------------
 
     def poll(self, max_rows: int) -> Polled:
+        self._listener.count(self._ctx.count)
         return self._inbox.poll(max_rows)
 
     def position(self) -> bytes:
+        self._listener.count(self._ctx.count)
         with self._inbox.lock:
             keys = b"".join(self._keys)
             return msgspec.msgpack.encode(WebhookPosition(self._taken, keys, self._inbox.position()))
@@ -137,7 +141,7 @@ class Webhook(SourceClient):
             raise HttpError(405, "rows are taken by POST", Allow="POST")
         if "Origin" in exchange.headers and self._listener.at.token is None:
             raise HttpError(403, "a page of a browser may send rows only with a token")
-        payloads = payloads_of(exchange.body(self._max_body_bytes), self._format)
+        payloads = payloads_of(exchange.body, self._format)
         if not payloads:
             raise HttpError(400, "the body has no record")
         decoded = self._decoded(payloads)

@@ -1,0 +1,95 @@
+"""Threads for handlers. They are used again, since to start one costs more than a short request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeAlias, TypeVar
+
+_IDLE_S = 2.0
+"""A thread ends when it has had nothing to do for so long."""
+
+T = TypeVar("T")
+_Work: TypeAlias = Callable[[], None]
+
+
+class HandlerThreads:
+    """As many threads as there is work at a time: whoever hands in work bounds it. The end of the
+    process waits for none of them, as it would for the threads of an executor."""
+
+    def __init__(self) -> None:
+        self._handed: SimpleQueue[_Work] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        """Threads that wait, less the work that is handed to them."""
+
+    def start(self, work: _Work) -> None:
+        """Have a thread do the work, which must not raise."""
+        with self._lock:
+            reused = self._idle > 0
+            self._idle -= reused
+        if reused:
+            self._handed.put(work)
+        else:
+            threading.Thread(
+                target=self._run, args=(work,), name="rheos-http-work", daemon=True
+            ).start()
+
+    def _run(self, work: _Work) -> None:
+        while True:
+            work()
+            del work  # What it holds is not to live as long as the thread.
+            with self._lock:
+                self._idle += 1
+            try:
+                work = self._handed.get(timeout=_IDLE_S)
+            except Empty:
+                with self._lock:
+                    if self._idle:
+                        self._idle -= 1
+                        return
+                work = self._handed.get()  # It was handed in at the last moment.
+
+
+_THREADS = HandlerThreads()
+
+
+def _begin_again() -> None:
+    """A forked process has none of the threads."""
+    global _THREADS
+    _THREADS = HandlerThreads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return what `work` returns, from a thread. Raises what it raises."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[T] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        if not found.done():  # Whoever asked may have gone.
+            settled()
+
+    def run() -> None:
+        try:
+            result = work()
+        except Exception as error:
+            raised = error
+            _soon(loop, lambda: settle(lambda: found.set_exception(raised)))
+        else:
+            _soon(loop, lambda: settle(lambda: found.set_result(result)))
+
+    _THREADS.start(run)
+    return await found
+
+
+def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop has ended.
+        loop.call_soon_threadsafe(do)
