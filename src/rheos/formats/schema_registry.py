@@ -19,9 +19,11 @@ import msgspec
 
 from rheos.errors import ConfigurationError, ProgramError, TransportError
 from rheos.formats.avro_schemas import UnfitSchemaError
+from rheos.http_deadlines import opener
 from rheos.redaction import redacted
 
 TIMEOUT_S = 10.0
+"""Time for a whole request, up to the last byte of its answer."""
 MAX_ANSWER_BYTES = 1 << 20
 _MAX_KEPT = 10_000
 _JSON = "application/vnd.schemaregistry.v1+json"
@@ -93,7 +95,7 @@ class SchemaRegistry:
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-        self._open = urllib.request.build_opener(_NoRedirects).open
+        self._open = opener(_NoRedirects).open
         self._schemas: dict[int, KnownSchema] = {}
 
     def schema(self, id: int, kind: Kind = "AVRO") -> KnownSchema:

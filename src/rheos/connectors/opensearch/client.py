@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import msgspec
 from rheos.connectors.headers import check_header_value
 from rheos.connectors.urls import url_parts
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+from rheos.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
 
 LOGGER = logging.getLogger("rheos.opensearch")
 """Why something is tried again."""
@@ -22,6 +24,7 @@ LOGGER = logging.getLogger("rheos.opensearch")
 MAX_ANSWER_BYTES = 1 << 26
 _CONNECT_WITHIN_S = 5.0
 _ANSWER_WITHIN_S = 60.0
+"""Time for a whole request, up to the last byte of its answer."""
 _REASON_CHARS = 500
 _MAY_PASS = (429, 500, 502, 503, 504)
 """Of a whole request or of an item: it has too much to do, or is away for a while."""
@@ -84,6 +87,7 @@ class Connection:
             timeout=urllib3.Timeout(connect=_CONNECT_WITHIN_S, read=_ANSWER_WITHIN_S),
             **tls,
         )
+        self._pool.pool_classes_by_scheme = _bounded_pools(endpoint.ca_certs is None)
         self._headers = endpoint.headers()
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> StoreAnswer:
@@ -92,7 +96,13 @@ class Connection:
         url = f"{self._endpoint.address}{path}"
         try:
             answer = self._pool.request(
-                method, url, body=body, headers=self._headers, redirect=False, preload_content=False
+                method,
+                url,
+                body=body,
+                headers=self._headers,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,  # None was asked for, and it could expand without bound.
             )
             try:
                 content = answer.read(MAX_ANSWER_BYTES + 1)
@@ -139,6 +149,47 @@ class Connection:
 
     def close(self) -> None:
         self._pool.clear()
+
+
+def _bounded_pools(default_certs: bool) -> Mapping[str, Any]:
+    """Return the client's pools of connections, of which each request has a deadline as a whole."""
+    import ssl
+
+    import urllib3.connection
+    import urllib3.connectionpool
+    from urllib3.util.ssl_ import create_urllib3_context
+
+    class Plain(urllib3.connection.HTTPConnection):
+        deadline: Deadline | None = None
+
+        def _new_conn(self) -> socket.socket:
+            self.deadline = self.deadline or Deadline(_ANSWER_WITHIN_S)
+            self.deadline.restart()
+            return bounded_socket(super()._new_conn(), self.deadline)
+
+        def request(self, *args: Any, **kwargs: Any) -> None:
+            if self.deadline is not None:
+                self.deadline.restart()
+            super().request(*args, **kwargs)
+
+    class Secured(Plain, urllib3.connection.HTTPSConnection):
+        def connect(self) -> None:
+            if self.ssl_context is None:
+                self.ssl_context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+                if default_certs:
+                    self.ssl_context.load_default_certs()
+            bound_tls(self.ssl_context)
+            super().connect()
+            assert self.deadline is not None
+            bound_secured(self.sock, self.deadline)
+
+    class PlainPool(urllib3.connectionpool.HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecuredPool(urllib3.connectionpool.HTTPSConnectionPool):
+        ConnectionCls = Secured
+
+    return {"http": PlainPool, "https": SecuredPool}
 
 
 class _Cause(msgspec.Struct):

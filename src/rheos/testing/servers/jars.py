@@ -12,7 +12,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,10 +19,12 @@ from pathlib import Path
 
 from rheos.errors import ConfigurationError
 from rheos.host.user_cache import user_cache
+from rheos.http_deadlines import opener
 
 CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 600.0
+"""Time for one jar as a whole."""
 _WITHOUT_NETWORK = (
     "where this machine reaches Maven Central by a mirror, name it: RHEOS_MAVEN=https://host/path"
 )
@@ -111,7 +112,7 @@ def _download(jars: Sequence[Jar], folder: Path) -> None:
 
 def _fetch(jar: Jar, repository: str, folder: Path) -> None:
     url = f"{repository.rstrip('/')}/{jar.path}"
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+    with opener().open(url, timeout=_TIMEOUT_S) as answer:
         # One byte more would show that it is longer.
         content = answer.read(jar.size_bytes + 1)
     (folder / jar.name).write_bytes(content)

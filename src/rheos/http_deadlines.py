@@ -1,0 +1,136 @@
+"""Deadlines for whole HTTP requests, for clients built on `http.client`.
+
+A socket's timeout bounds each read by itself. A server that sends one byte every few seconds never
+exceeds it, and so holds its client without end. Sockets of this module bound all their operations
+together: each gets only the time that is left until a deadline, which is set anew for each request.
+
+The deadline covers connecting, TLS, sending, and reading head and body. It does not cover looking up
+the name of the host, which the system bounds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import time
+import urllib.request
+from typing import Any
+
+
+class Deadline:
+    """Point in time by which a request must be over. The sockets of a connection share one."""
+
+    def __init__(self, within_s: float) -> None:
+        self.within_s = within_s
+        self._until_s = 0.0
+        self.restart()
+
+    def restart(self) -> None:
+        """Gives the next request its time."""
+        self._until_s = time.monotonic() + self.within_s
+
+    def left_s(self) -> float:
+        """Return the seconds that are left. Raises TimeoutError if none are."""
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"the request took longer than {self.within_s:g} s")
+        return left_s
+
+
+class _Plain(socket.socket):
+    deadline: Deadline
+
+    # `http.client` reads by `recv_into` and sends by `sendall`. The system counts the timeout of the
+    # latter over the whole call.
+
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        self.settimeout(self.deadline.left_s())
+        return super().recv_into(*args, **kwargs)
+
+    def recv(self, *args: Any, **kwargs: Any) -> bytes:
+        self.settimeout(self.deadline.left_s())
+        return super().recv(*args, **kwargs)
+
+    def send(self, *args: Any, **kwargs: Any) -> int:
+        self.settimeout(self.deadline.left_s())
+        return super().send(*args, **kwargs)
+
+    def sendall(self, *args: Any, **kwargs: Any) -> None:
+        self.settimeout(self.deadline.left_s())
+        super().sendall(*args, **kwargs)
+
+
+class _Secured(ssl.SSLSocket):
+    deadline: Deadline | None = None
+    """None during the handshake, whose timeout the library counts over all of it."""
+
+    # Its `recv` and `recv_into` go through `read`, its `sendall` through `send`.
+
+    def read(self, *args: Any, **kwargs: Any) -> Any:
+        if self.deadline is not None:
+            self.settimeout(self.deadline.left_s())
+        return super().read(*args, **kwargs)
+
+    def send(self, *args: Any, **kwargs: Any) -> int:
+        if self.deadline is not None:
+            self.settimeout(self.deadline.left_s())
+        return super().send(*args, **kwargs)
+
+
+def bounded_socket(sock: socket.socket, deadline: Deadline) -> socket.socket:
+    """Return the connected socket as one whose operations end at the deadline."""
+    bounded = _Plain(sock.family, sock.type, sock.proto, sock.detach())
+    bounded.deadline = deadline
+    bounded.settimeout(deadline.left_s())
+    return bounded
+
+
+def bound_tls(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Makes the context's sockets take a deadline, by `bound_secured`, once they are connected."""
+    context.sslsocket_class = _Secured
+    return context
+
+
+def bound_secured(sock: Any, deadline: Deadline) -> None:
+    """Sets the deadline of a socket of a context that `bound_tls` was called for. Leaves others."""
+    if isinstance(sock, _Secured):
+        sock.deadline = deadline
+
+
+class _PlainConnection(http.client.HTTPConnection):
+    """One connection for one request, as `urllib.request` makes it."""
+
+    def connect(self) -> None:
+        assert isinstance(self.timeout, float)
+        self.deadline = Deadline(self.timeout)
+        self._create_connection = self._connected
+        super().connect()
+
+    def _connected(self, *args: Any) -> socket.socket:
+        return bounded_socket(socket.create_connection(*args), self.deadline)
+
+
+class _SecuredConnection(_PlainConnection, http.client.HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        bound_secured(self.sock, self.deadline)
+
+
+class _PlainHandler(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(_PlainConnection, request)
+
+
+class _SecuredHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> Any:
+        context = bound_tls(ssl.create_default_context())
+        return self.do_open(_SecuredConnection, request, context=context)
+
+
+def opener(*handlers: Any) -> urllib.request.OpenerDirector:
+    """Return an opener of `urllib.request` whose `timeout=` bounds a request as a whole, not each read.
+
+    The answer that it returns is under the same deadline: reading it raises TimeoutError.
+    """
+    return urllib.request.build_opener(_PlainHandler, _SecuredHandler, *handlers)

@@ -1,0 +1,143 @@
+"""Every HTTP client of the tree ends its request at a deadline, however the server trickles."""
+
+from __future__ import annotations
+
+import ast
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rheos
+from rheos.connectors.opensearch import client as opensearch
+from rheos.errors import ConfigurationError, TransportError, UnavailableError
+from rheos.formats import schema_registry
+from rheos.testing.servers import jars
+
+WITHIN_S = 0.3
+TRICKLES_S = 0.02
+GIVES_UP_S = 20.0
+"""The trickle is longer than any client may wait, and ends with the test in any case."""
+
+
+@contextmanager
+def trickling(begins: bytes, tls: Any = None) -> Iterator[int]:
+    """A server that answers `begins` at once, and then a byte now and then. Yields its port."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        try:
+            connection, _ = listening.accept()
+            with connection if tls is None else tls.wrap_socket(connection, server_side=True) as open:
+                open.recv(1 << 16)
+                open.sendall(begins)
+                until = time.monotonic() + GIVES_UP_S
+                while not over.wait(TRICKLES_S) and time.monotonic() < until:
+                    open.sendall(b" ")
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        over.set()
+        thread.join()
+        listening.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+IN_THE_HEAD = b"HTTP/1.1 200 OK\r\nX-Header: "
+BEGINS = pytest.mark.parametrize("begins", [HEAD, IN_THE_HEAD, b""], ids=["body", "head", "nothing"])
+
+
+def ask_registry(url: str, _: Path) -> None:
+    with pytest.raises(TransportError, match=r"longer than|timed out"):
+        schema_registry.SchemaRegistry(url).schema(1)
+
+
+def ask_opensearch(url: str, _: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"longer than|timed out"):
+        opensearch.Connection(opensearch.Endpoint(url, None, None)).ask("GET", "/")
+
+
+def ask_for_a_jar(url: str, folder: Path) -> None:
+    jar = jars.Jar("g", "a", "1", "", "0", 1 << 20)
+    with pytest.raises(OSError, match=r"longer than|timed out"):
+        jars._fetch(jar, url, folder)
+
+
+CLIENTS: dict[str, Callable[[str, Path], None]] = {
+    "formats/schema_registry.py": ask_registry,
+    "connectors/opensearch/client.py": ask_opensearch,
+    "testing/servers/jars.py": ask_for_a_jar,
+}
+"""By the module that makes the request."""
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(opensearch, "_ANSWER_WITHIN_S", WITHIN_S)
+    monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
+
+
+@BEGINS
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_trickle_does_not_hold_a_client(client: str, begins: bytes, tmp_path: Path) -> None:
+    """That it ends at all is what counts: the server goes on for longer than any test may take."""
+    with trickling(begins) as port:
+        CLIENTS[client](f"http://127.0.0.1:{port}", tmp_path)
+
+
+@pytest.mark.parametrize("ask", [ask_registry, ask_opensearch])
+def test_nor_does_one_over_tls(
+    ask: Callable[[str, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ssl
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        + ["-nodes", "-keyout", key, "-out", certificate, "-days", "2", *subject],
+        check=True,
+        capture_output=True,
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with trickling(HEAD, tls) as port:
+        ask(f"https://127.0.0.1:{port}", tmp_path)
+
+
+def test_every_module_that_makes_requests_is_here() -> None:
+    """A new client needs a line in CLIENTS: what imports a client of HTTP makes requests by it."""
+    tree = Path(rheos.__file__).parent
+    found = set()
+    for path in tree.rglob("*.py"):
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        asks = ("urllib.request", "urllib3", "requests", "httpx", "aiohttp", "rheos.http_deadlines")
+        if any(name in asks or name.startswith("urllib3.") for name in names):
+            found.add(path.relative_to(tree).as_posix())
+    assert found - {"http_deadlines.py"} == set(CLIENTS)
+
+
+def test_a_server_that_is_no_peer_of_the_certificate_is_refused(tmp_path: Path) -> None:
+    """The deadline's sockets leave the checks of TLS as they are."""
+    with trickling(HEAD) as port, pytest.raises((ConfigurationError, UnavailableError)):
+        endpoint = opensearch.Endpoint(f"https://127.0.0.1:{port}", None, None)
+        opensearch.Connection(endpoint).ask("GET", "/")
