@@ -106,9 +106,10 @@ def test_nor_does_one_over_tls(
 
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    making = ["openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]
+    curve = ["-pkeyopt", "ec_paramgen_curve:prime256v1"]
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-        + ["-nodes", "-keyout", key, "-out", certificate, "-days", "2", *subject],
+        [*making, *curve, "-keyout", key, "-out", certificate, *subject],
         check=True,
         capture_output=True,
     )
@@ -136,8 +137,10 @@ def test_every_module_that_makes_requests_is_here() -> None:
     assert found - {"http_deadlines.py"} == set(CLIENTS)
 
 
-def test_a_server_that_is_no_peer_of_the_certificate_is_refused(tmp_path: Path) -> None:
+def test_a_server_that_is_no_peer_of_the_certificate_is_refused() -> None:
     """The deadline's sockets leave the checks of TLS as they are."""
-    with trickling(HEAD) as port, pytest.raises((ConfigurationError, UnavailableError)):
+    with trickling(HEAD) as port:
         endpoint = opensearch.Endpoint(f"https://127.0.0.1:{port}", None, None)
-        opensearch.Connection(endpoint).ask("GET", "/")
+        connection = opensearch.Connection(endpoint)
+        with pytest.raises((ConfigurationError, UnavailableError)):
+            connection.ask("GET", "/")

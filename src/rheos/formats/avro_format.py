@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.avro_fit import check_read, check_written
 from rheos.formats.avro_schemas import (
-    UnfitSchemaError,
+    ParsedSchema,
     arrow_of,
     avro_of,
     check_record,
@@ -83,12 +84,16 @@ def avro(
 
 
 def _own(text: str) -> Any:
-    """The user's schema, parsed. Raises SchemaError."""
+    """Return the user's schema, as fastavro takes it. Raises SchemaError."""
+    return _own_parsed(text).schema
+
+
+def _own_parsed(text: str) -> ParsedSchema:
     try:
         found = parsed(text)
     except UnfitSchemaError as error:
         raise SchemaError(f"the Avro schema cannot be used: {error}", hint="correct it") from None
-    check_record(found)
+    check_record(found.schema)
     return found
 
 
@@ -152,9 +157,9 @@ class _AvroDecoder(Decoder):
     def __init__(self, schema: pa.Schema, format: AvroFormat) -> None:
         super().__init__(schema)
         self._read = fastavro().schemaless_reader
-        self._own = None if format.schema is None else _own(format.schema)
+        self._own = None if format.schema is None else _own_parsed(format.schema)
         self._registry = None if format.registry is None else registry_at(format.registry)
-        self._writers: dict[int, Any] = {}
+        self._writers: dict[int, ParsedSchema] = {}
         """The schemas of the registry that were parsed."""
 
     def _decode(self, payloads: pa.Array) -> Decoded:
@@ -172,14 +177,17 @@ class _AvroDecoder(Decoder):
         except TypeMismatch as error:
             raise RowsError(str(error)) from None
 
-    def _record(self, payload: bytes) -> Mapping[str, Any]:
+    def _record(self, payload: bytes) -> tuple[Mapping[str, Any], int]:
         writer, reader, data = self._own, None, io.BytesIO(payload)
         if self._registry is not None:
             prefix = id_before(payload)
             data.seek(prefix.end)
-            writer, reader = self._writer(prefix.id), self._own
+            writer = self._writer(prefix.id)
+            reader = None if self._own is None else self._own.schema
+        assert writer is not None
+        values = writer.bounds.values_in(payload, data.tell())
         try:
-            record = self._read(data, writer, reader)
+            record = self._read(data, writer.schema, reader)
         except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
             said = f": {error}" if str(error) else ""
             what = f"it is no record of its Avro schema: {type(error).__name__}{said}"
@@ -189,12 +197,12 @@ class _AvroDecoder(Decoder):
             raise RowsError(f"{left} bytes follow its Avro record{self._hint(payload)}")
         if not isinstance(record, dict):
             raise RowsError("its Avro schema is of no record")
-        return record
+        return record, values
 
     def _hint(self, payload: bytes) -> str:
         return f"; {WITH_A_REGISTRY}" if self._registry is None and payload[:1] == b"\0" else ""
 
-    def _writer(self, id: int) -> Any:
+    def _writer(self, id: int) -> ParsedSchema:
         assert self._registry is not None
         if id in self._unknown:
             raise RowsError(self._unknown[id])
@@ -207,8 +215,8 @@ class _AvroDecoder(Decoder):
         return self._writers[id]
 
 
-def _known(registry: SchemaRegistry, id: int) -> Any:
-    """A schema of the registry, parsed. Raises UnfitSchemaError."""
+def _known(registry: SchemaRegistry, id: int) -> ParsedSchema:
+    """Return a schema of the registry. Raises UnfitSchemaError."""
     schema = registry.schema(id)
     try:
         return parsed(schema.text, tuple(schema.refers_to.values()))

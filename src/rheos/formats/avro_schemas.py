@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from rheos.errors import ConfigurationError, SchemaError
-
-MAX_DEPTH = 64
+from rheos.formats.avro_bounds import UnfitSchemaError, ValueBounds
 
 _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.bool_(), "boolean"),
@@ -54,18 +53,20 @@ def fastavro() -> ModuleType:
     return module
 
 
-class UnfitSchemaError(Exception):
-    """An Avro schema that is not there, cannot be read, or lets a payload announce values without
-    bound."""
+class ParsedSchema(NamedTuple):
+    """A schema that payloads may be read by."""
+
+    schema: Any
+    """As fastavro takes it."""
+    bounds: ValueBounds
 
 
-def parsed(schema: str, refers_to: Sequence[str] = ()) -> Any:
-    """A schema, as fastavro takes it, by which a payload's values are bounded by its bytes. It may name
-    types of those that it `refers_to`, and each of these, types of those before it.
+def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
+    """Return the schema, if the values of its payloads are bounded. It may name types of those that it
+    `refers_to`, and each of these, types of those before it.
 
     Raises UnfitSchemaError.
     """
-    walk = _Walk()
     named: dict[str, Any] = {}
     for text in (*refers_to, schema):
         before = dict(named)
@@ -76,48 +77,8 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> Any:
         # What was found of a type would not hold for another one of its name.
         if any(named[name] is not known for name, known in before.items()):
             raise UnfitSchemaError("it has a type again that it refers to")
-        walk.is_empty(found, ())
-    return found
-
-
-class _Walk:
-    """Goes through a parsed schema."""
-
-    def __init__(self) -> None:
-        self._empty: dict[str, bool] = {}
-        """Of the named types."""
-
-    def is_empty(self, schema: Any, around: tuple[str, ...], depth: int = 0) -> bool:
-        """Whether a value takes no byte at all."""
-        if depth > MAX_DEPTH:
-            raise UnfitSchemaError(f"it is nested deeper than {MAX_DEPTH}")
-        if isinstance(schema, str):
-            if schema in around:
-                raise UnfitSchemaError(f"{schema} holds itself, which no row can")
-            return self._empty.get(schema, schema == "null")
-        if isinstance(schema, list):
-            for each in schema:
-                self.is_empty(each, around, depth + 1)
-            return False
-        name = schema.get("name", "")
-        match schema["type"]:
-            case "record" | "error":
-                fields = [field["type"] for field in schema["fields"]]
-                found = [self.is_empty(each, (*around, name), depth + 1) for each in fields]
-                self._empty[name] = all(found)
-                return self._empty[name]
-            case "array":
-                if self.is_empty(schema["items"], around, depth + 1):
-                    raise UnfitSchemaError("it has an array of values that take no bytes")
-                return False
-            case "map":
-                self.is_empty(schema["values"], around, depth + 1)
-                return False
-            case "fixed":
-                self._empty[name] = schema["size"] == 0
-                return self._empty[name]
-            case inner:
-                return self.is_empty(inner, around, depth + 1)
+        bounds = ValueBounds(found, named)
+    return ParsedSchema(found, bounds)
 
 
 # --- from Arrow -----------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ from rheos.protocol.elements import Batch
 
 MAX_PAYLOAD_BYTES = 1 << 26
 """Longer payloads are bad, whatever they hold."""
+MAX_VALUES = 1 << 20
+"""Values (fields, elements of lists, entries of maps) that one payload may hold. One with more is bad:
+as objects or columns they would take a hundred times the bytes that announce them."""
 
 
 class BadPayload(NamedTuple):

@@ -27,6 +27,7 @@ from rheos.errors import InputError, ProgramError
 from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
 from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.formats.protobuf_bounds import ValueBounds
 from rheos.formats.protobuf_registered import WrittenTypes, registered_prefix
 from rheos.formats.protobuf_schemas import (
     DURATION,
@@ -130,6 +131,7 @@ class _ProtobufDecoder(Decoder):
             self._written = WrittenTypes(registry_at(registry), type_.DESCRIPTOR)
         self._parse = type_.FromString
         self._name = type_.DESCRIPTOR.full_name
+        self._bounds = ValueBounds(type_.DESCRIPTOR)
         self._fields = [type_.DESCRIPTOR.fields_by_name[each.name] for each in schema]
 
     def _decode(self, payloads: pa.Array) -> Decoded:
@@ -137,10 +139,11 @@ class _ProtobufDecoder(Decoder):
             self._written.ask_again()
         return decoded_records(payloads, self.schema, self._message, self._columns)
 
-    def _message(self, payload: bytes) -> Any:
+    def _message(self, payload: bytes) -> tuple[Any, int]:
         message = payload if self._written is None else self._written.message_in(payload)
+        values = self._bounds.values_in(message)
         try:
-            return self._parse(message)
+            return self._parse(message), values
         except Exception as error:  # DecodeError, of the library, and whatever else comes up.
             said = str(error).partition(" with type")[0]
             # No field has the number 0, so no bare message begins so.

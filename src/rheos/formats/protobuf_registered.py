@@ -11,7 +11,7 @@ import base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rheos.formats.avro_schemas import UnfitSchemaError
+from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.confluent import Prefix, message_before, schema_prefix
 from rheos.formats.protobuf_schemas import protobuf_module
 from rheos.formats.sifting import RowsError

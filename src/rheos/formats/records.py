@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.formats.contract import BadPayload, Decoded
+from rheos.formats.contract import MAX_VALUES, BadPayload, Decoded
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
@@ -17,33 +18,56 @@ from rheos.protocol.elements import Batch
 def decoded_records(
     payloads: pa.Array,
     schema: pa.Schema,
-    read: Callable[[bytes], Any],
+    read: Callable[[bytes], tuple[Any, int]],
     columns: Callable[[Sequence[Any]], Sequence[pa.Array]],
 ) -> Decoded:
-    """`read` makes a record of one payload, `columns` the columns of some records, nulls not yet
-    checked. Both raise RowsError."""
+    """Decode payloads one by one.
+
+    Records are many times as large as their payloads. So a group of them becomes columns as soon as it
+    holds `MAX_VALUES` values.
+
+    Args:
+        read: returns the record of a payload, and a bound of the number of values in it.
+        columns: returns the columns of some records, whose nulls are not checked yet.
+
+    `read` and `columns` raise RowsError.
+    """
+    groups: list[tuple[Batch, npt.NDArray[np.int64]]] = []
     records: list[Any] = []
     kept: list[int] = []
     bad: list[BadPayload] = []
-    for place, payload in enumerate(payloads.to_pylist()):
-        try:
-            records.append(read(payload))
-            kept.append(place)
-        except RowsError as error:
-            bad.append(BadPayload(place, payload, str(error)))
     nullable = pa.schema([field.with_nullable(True) for field in schema])
+    held = 0
 
     def decode(i: int, j: int) -> Batch:
         return pa.RecordBatch.from_arrays(list(columns(records[i:j])), schema=nullable)
 
-    rows, good, unfit = sift(len(records), decode, schema)
-    bad += [BadPayload(kept[i], payloads[kept[i]].as_py(), what) for i, what in unfit]
+    def end_group() -> None:
+        rows, good, unfit = sift(len(records), decode, schema)
+        bad.extend(BadPayload(kept[i], payloads[kept[i]].as_py(), what) for i, what in unfit)
+        places = np.array(kept, np.int64)
+        groups.append((rows, places if good is None else places[good]))
+        records.clear()
+        kept.clear()
+
+    for place, payload in enumerate(payloads.to_pylist()):
+        try:
+            record, values = read(payload)
+        except RowsError as error:
+            bad.append(BadPayload(place, payload, str(error)))
+            continue
+        if held + values > MAX_VALUES and records:
+            end_group()
+            held = 0
+        records.append(record)
+        kept.append(place)
+        held += values
+    end_group()
+    rows = groups[0][0] if len(groups) == 1 else pa.concat_batches([batch for batch, _ in groups])
     if not bad:
         return Decoded(rows, None, [])
-    origin = np.array(kept, np.int64)
-    return Decoded(
-        rows, origin if good is None else origin[good], sorted(bad, key=lambda each: each.at)
-    )
+    origin = np.concatenate([places for _, places in groups])
+    return Decoded(rows, origin, sorted(bad, key=lambda each: each.at))
 
 
 def records_of(rows: Batch) -> Iterator[dict[str, Any]]:

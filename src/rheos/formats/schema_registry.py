@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from rheos.errors import ConfigurationError, ProgramError, TransportError
-from rheos.formats.avro_schemas import UnfitSchemaError
+from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.http_deadlines import opener
 from rheos.redaction import redacted
 
