@@ -49,6 +49,9 @@ _PLAIN = (
     pa.types.is_binary,
     pa.types.is_large_binary,
 )
+MAX_ROWS = 1 << 24
+"""Rows of one payload. Columns of bits could have eight in each byte, and what belongs to a row beside
+its columns takes many."""
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 """Kinds of message in Arrow's Message.fbs."""
 
@@ -59,11 +62,12 @@ def arrow(*, rows_per_payload: int = 1000) -> ArrowFormat:
 
     Args:
         rows_per_payload: how many rows are written into one payload at most. What has a key for each
-            record (a Kafka sink with `key=`) needs 1. Payloads of any number of rows are read.
+            record (a Kafka sink with `key=`) needs 1. Payloads of up to 16,777,216 rows are read.
     """
-    if rows_per_payload < 1:
+    if not 1 <= rows_per_payload <= MAX_ROWS:
         raise ProgramError(
-            f"rows_per_payload={rows_per_payload} is no number of rows", hint="give 1 or more"
+            f"rows_per_payload={rows_per_payload} is no number of rows",
+            hint=f"give 1 or more, up to {MAX_ROWS}",
         )
     return ArrowFormat(rows_per_payload)
 
@@ -163,6 +167,8 @@ def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
     if not field.nullable and column.null_count:
         raise RowsError(f"column {field.name!r} holds a null")
     if column.type == field.type:
+        if _expanded_in_dictionaries(column) > MAX_PAYLOAD_BYTES:
+            raise _too_long(field)
         return column
     wanted, kind = field.type, column.type
     if pa.types.is_dictionary(kind):
@@ -176,8 +182,31 @@ def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
     if not related:
         raise RowsError(f"column {field.name!r} is {column.type}, and the schema says {field.type}")
     if _expanded_bytes(column) > MAX_PAYLOAD_BYTES:
-        raise RowsError(f"column {field.name!r} has more than {MAX_PAYLOAD_BYTES} bytes, written out")
+        raise _too_long(field)
     return column.cast(wanted)
+
+
+def _too_long(field: pa.Field) -> RowsError:
+    return RowsError(f"column {field.name!r} has more than {MAX_PAYLOAD_BYTES} bytes, written out")
+
+
+def _expanded_in_dictionaries(column: pa.Array) -> int:
+    """Return the bytes of text within the column that lies in dictionaries, written out."""
+    t = pa.types
+    kind = column.type
+    if t.is_dictionary(kind):
+        texts = any(
+            is_a(kind.value_type)
+            for is_a in (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
+        )
+        return _expanded_bytes(column) if texts else 0
+    if t.is_struct(kind):
+        return sum(map(_expanded_in_dictionaries, column.flatten()))
+    if t.is_map(kind):
+        return sum(map(_expanded_in_dictionaries, (column.keys, column.items)))
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return _expanded_in_dictionaries(column.flatten())
+    return 0
 
 
 def _expanded_bytes(column: pa.Array) -> int:
@@ -210,7 +239,7 @@ class _ArrowEncoder(Encoder):
 def _check_size(batches: list[Batch], size_bytes: int) -> None:
     """A row takes a bit at least. Columns without buffers could announce any number of rows."""
     rows = sum(batch.num_rows for batch in batches)
-    if rows > 8 * size_bytes:
+    if rows > min(8 * size_bytes, MAX_ROWS):
         raise RowsError(f"it announces {rows} rows in {size_bytes} bytes")
 
 

@@ -37,6 +37,7 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
+from rheos.formats.decimal_text import decimals_of
 from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -218,8 +219,8 @@ class _CsvDecoder(Decoder):
 
 
 def _wire_type(kind: pa.DataType) -> pa.DataType:
-    """What Arrow is asked for: text where it would read times more narrowly."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
+    """Return what Arrow is asked for: text where it reads times more narrowly, or decimals wrongly."""
+    if (pa.types.is_timestamp(kind) and kind.tz is not None) or pa.types.is_decimal(kind):
         return pa.string()
     return pa.string() if pa.types.is_dictionary(kind) else kind
 
@@ -233,9 +234,15 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if not field.nullable and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
         array = array.fill_null("")
     try:
-        return array if array.type == field.type else array.cast(field.type)
+        if array.type == field.type:
+            return array
+        if pa.types.is_decimal(field.type):  # Arrow trims what it reads as a number itself.
+            return decimals_of(pc.ascii_trim_whitespace(array), field.type)
+        return array.cast(field.type)
     except pa.ArrowInvalid:
-        raise RowsError(f"column {field.name!r} must be {field.type}, and is not") from None
+        # One record is decoded with an empty one behind it.
+        shown = f"is {column[0].as_py()!r}" if len(column) <= 2 else "is not"
+        raise RowsError(f"column {field.name!r} must be {field.type}, and {shown}") from None
 
 
 class _CsvEncoder(Encoder):

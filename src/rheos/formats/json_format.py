@@ -38,6 +38,8 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
+from rheos.formats.decimal_text import maybe_small
+from rheos.formats.json_parts import RawFields, ValueBounds
 from rheos.formats.payloads import Joined, joined
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -63,6 +65,9 @@ _JUDGED: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
     (pa.types.is_list, list),
     (pa.types.is_struct, dict),
 )
+_TOO_BIG = "Number too big"
+_HUGE = re.compile(rb"[0-9.][eE]\+?0*[1-9][0-9]{2}|[0-9]{309}")
+"""What looks like a number beyond float64."""
 _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
 
 
@@ -109,6 +114,8 @@ class _JsonDecoder(Decoder):
         super().__init__(schema)
         self._wire = wire_schema(schema)
         self._judge = _judge(schema)
+        self._raw = RawFields(schema)
+        self._bounds = ValueBounds(schema)
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         return self._decode_joined(joined(payloads))
@@ -126,11 +133,25 @@ class _JsonDecoder(Decoder):
             shaped[index] = payload.startswith(b"{") and payload.endswith(b"}")
         if len(raw) and not raw.min():
             shaped[payloads.payload_at(np.flatnonzero(raw == 0))] = False
+        unfit = self._bounds.unfit(payloads)
+        if self._raw.has_decimals:
+            for at in np.unique(payloads.payload_at(maybe_small(raw))).tolist():
+                if what := self._raw.unfit_decimal(payloads[at]):
+                    unfit[at] = what
+        for at in unfit:
+            shaped[at] = False
 
         def decode(i: int, j: int) -> Batch:
             if not shaped[i:j].all():
-                raise RowsError("it is not one whole JSON object")
-            rows = decode_objects(payloads.part(i, j), self._wire, self.schema)
+                raise RowsError(unfit.get(i, "it is not one whole JSON object"))
+            part = payloads.part(i, j)
+            try:
+                rows = decode_objects(part, self._wire, self.schema)
+            except RowsError as error:
+                # Arrow refuses numbers beyond float64 wherever they are, also where nothing reads them.
+                if j - i > 1 or _TOO_BIG not in str(error):
+                    raise
+                rows = decode_objects(self._raw.alone(part), self._wire, self.schema)
             if rows.num_rows != j - i:
                 raise RowsError("it holds more than one JSON object")
             return rows
@@ -147,7 +168,7 @@ class _JsonDecoder(Decoder):
             self._judge.decode(payload)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return True
-        return False
+        return _HUGE.search(payload) is not None
 
 
 def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch:
@@ -162,6 +183,9 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
         columns = [_typed(whole(table.column(field.name)), field.type) for field in schema]
     except pa.ArrowInvalid as error:
         raise RowsError(_said(str(error))) from None
+    for field, column in zip(schema, columns, strict=True):
+        if not _is_finite(column):
+            raise RowsError(f"column {field.name!r} holds NaN, an infinity or a number beyond its type")
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.RecordBatch.from_arrays(columns, schema=nullable)
 
@@ -170,6 +194,15 @@ def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_time(type_):  # Arrow reads no times of day, but timestamps.
         column = pc.binary_join_element_wise("1970-01-01", column, "T").cast(pa.timestamp(type_.unit))
     return conform(column, type_)
+
+
+def _is_finite(column: pa.Array) -> bool:
+    """Return whether all floats are numbers. JSON has no others, and Arrow takes some."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
+    if pa.types.is_struct(column.type):
+        return all(map(_is_finite, column.flatten()))
+    return not pa.types.is_list(column.type) or _is_finite(column.flatten())
 
 
 def _said(message: str) -> str:

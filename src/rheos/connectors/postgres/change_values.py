@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import InputError
+from rheos.formats.decimal_text import cast_text
 
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -51,7 +52,7 @@ def from_text(values: pa.Array, type: pa.DataType, place: str) -> pa.Array:
         if kinds.is_time(type):
             clock = pl.Series(pl.from_arrow(values)).str.to_time("%H:%M:%S%.f")
             return clock.to_arrow().cast(type)
-        return values.cast(type)
+        return cast_text(values, type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{place} has a value that does not fit {type}: {error}",

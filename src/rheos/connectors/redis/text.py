@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rheos.connectors.schemas import is_bytes
 from rheos.errors import SchemaError
+from rheos.formats.decimal_text import cast_text
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
 
@@ -81,7 +82,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     text = values.cast(pa.string())
     if pa.types.is_time(kind):  # Arrow has no such cast from text, but one of times of a day.
         text = pc.binary_join_element_wise("1970-01-01", text, " ").cast(pa.timestamp(kind.unit))
-    return text.cast(kind)
+    return cast_text(text, kind)
 
 
 def _shown(values: pa.Array) -> str:

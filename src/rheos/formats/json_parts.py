@@ -1,0 +1,116 @@
+"""JSON objects looked at one by one: their fields as they are written, and how many values they hold."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from rheos.formats.contract import MAX_VALUES
+from rheos.formats.decimal_text import is_safe
+from rheos.formats.payloads import Joined
+from rheos.formats.sifting import RowsError
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class RawFields:
+    """The fields of a schema in an object, each as it is written. What the schema does not name is
+    checked only so far that its end is found."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.has_decimals = any(map(_has_decimals, schema.types))
+        self._columns = list(schema)
+        self._decoder = msgspec.json.Decoder(_struct(self._columns))
+
+    def alone(self, payload: pa.Buffer) -> pa.Buffer:
+        """Return an object of these fields alone. Raises RowsError where it is none."""
+        return pa.py_buffer(msgspec.json.encode(self._fields(payload)) + b"\n")
+
+    def unfit_decimal(self, payload: bytes) -> str | None:
+        """Return what is wrong with a decimal that Arrow must not read; None where nothing is."""
+        try:
+            fields = self._fields(payload)
+        except RowsError:
+            return None  # It has no such fields, or is none: that is found where it is decoded.
+        for i, column in enumerate(self._columns):
+            if (text := _unsafe(getattr(fields, f"f{i}"), column.type)) is not None:
+                return f"column {column.name!r} must be {column.type}, and is {text[:40]}"
+        return None
+
+    def _fields(self, payload: bytes | pa.Buffer) -> Any:
+        try:
+            return self._decoder.decode(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise RowsError(str(error)) from None
+
+
+def _struct(fields: list[pa.Field]) -> Any:
+    made = [
+        (f"f{i}", _raw(field.type) | msgspec.UnsetType, msgspec.UNSET) for i, field in enumerate(fields)
+    ]
+    names = {f"f{i}": field.name for i, field in enumerate(fields)}
+    return msgspec.defstruct("Raw", made, rename=names, omit_defaults=True, gc=False)
+
+
+def _raw(type_: pa.DataType) -> Any:
+    if pa.types.is_struct(type_):
+        return _struct(list(type_)) | None
+    if pa.types.is_list(type_):
+        return list[_raw(type_.value_type)] | None  # type: ignore[misc]
+    return msgspec.Raw
+
+
+def _has_decimals(type_: pa.DataType) -> bool:
+    inner = [type_.field(i).type for i in range(type_.num_fields)]
+    return pa.types.is_decimal(type_) or any(map(_has_decimals, inner))
+
+
+def _unsafe(value: Any, type_: pa.DataType) -> str | None:
+    """Return the text of a decimal within the value that Arrow must not read."""
+    if value is None or value is msgspec.UNSET:
+        return None
+    if pa.types.is_struct(type_):
+        inner = (_unsafe(getattr(value, f"f{i}"), field.type) for i, field in enumerate(type_))
+    elif pa.types.is_list(type_):
+        inner = (_unsafe(each, type_.value_type) for each in value)
+    elif pa.types.is_decimal(type_):
+        text = bytes(value).decode(errors="replace").strip('" ')
+        return None if is_safe(text, type_) else text
+    else:
+        return None
+    return next((text for text in inner if text is not None), None)
+
+
+class ValueBounds:
+    """How many values an object may hold. An element of a list becomes a value of each column of its
+    type, however few bytes it has; so objects with room for many are counted before they are decoded."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._width = max(map(_widest_element, schema.types), default=0)
+        self._uncounted_bytes = 2 * MAX_VALUES // max(self._width, 1)
+
+    def unfit(self, payloads: Joined) -> dict[int, str]:
+        """Return the places of objects that hold too many, with what is wrong."""
+        if not self._width:
+            return {}
+        long = np.flatnonzero(np.diff(payloads.starts) > self._uncounted_bytes)
+        what = f"it holds more than {MAX_VALUES} values: write several objects of it"
+        return {at: what for at in long.tolist() if self._count(payloads[at]) > MAX_VALUES}
+
+    def _count(self, payload: bytes) -> int:
+        bare = _STRINGS.sub(b"", payload)
+        return bare.count(b"{") * self._width + bare.count(b"[") + bare.count(b",")
+
+
+def _widest_element(type_: pa.DataType) -> int:
+    """Return the most values that an element of a list within the type becomes; 0 without a list."""
+    inner = max((_widest_element(type_.field(i).type) for i in range(type_.num_fields)), default=0)
+    return max(inner, _width(type_.value_type)) if pa.types.is_list(type_) else inner
+
+
+def _width(type_: pa.DataType) -> int:
+    return 1 + sum(_width(field.type) for field in type_) if pa.types.is_struct(type_) else 1
