@@ -48,7 +48,7 @@ class _MalformedError(Exception):
     pass
 
 
-class ValueBounds:
+class AvroBounds:
     """Bounds of one parsed schema. Raises UnfitSchemaError where they do not hold for any payload.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rheos.errors import ConfigurationError, SchemaError
-from rheos.formats.avro_bounds import UnfitSchemaError, ValueBounds
+from rheos.formats.avro_bounds import AvroBounds, UnfitSchemaError
 
 _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.bool_(), "boolean"),
@@ -58,7 +58,7 @@ class ParsedSchema(NamedTuple):
 
     schema: Any
     """As fastavro takes it."""
-    bounds: ValueBounds
+    bounds: AvroBounds
 
 
 def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
@@ -77,7 +77,7 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
         # What was found of a type would not hold for another one of its name.
         if any(named[name] is not known for name, known in before.items()):
             raise UnfitSchemaError("it has a type again that it refers to")
-        bounds = ValueBounds(found, named)
+        bounds = AvroBounds(found, named)
     return ParsedSchema(found, bounds)
 
 

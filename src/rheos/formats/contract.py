@@ -31,6 +31,9 @@ MAX_VALUES = 1 << 20
 as objects or columns they would take a hundred times the bytes that announce them."""
 
 
+NOT_UTF_8 = 'name the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
+
+
 class BadPayload(NamedTuple):
     """A payload that gives no rows, and why."""
 
@@ -134,7 +137,9 @@ class InLines:
     header: bool = False
     """The first line of each file names columns, and is no payload."""
     quote: bytes | None = None
-    """Between two of these a line end is part of the payload."""
+    """Between two of these, around a field, a line end is part of the payload."""
+    delimiter: bytes = b","
+    """What stands between two fields, where there are quotes."""
     blank: bool = False
     """A line without any text is a payload; else it is passed over."""
 

@@ -29,6 +29,7 @@ import pyarrow.csv as pa_csv
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.conforming import no_form, whole
 from rheos.formats.contract import (
+    NOT_UTF_8,
     BadPayload,
     Decoded,
     Decoder,
@@ -96,7 +97,7 @@ class CsvFormat(Format):
 
     @property
     def in_lines(self) -> InLines:
-        return InLines(end="csv", header=self.header, quote=_QUOTE)
+        return InLines(end="csv", header=self.header, quote=_QUOTE, delimiter=self.delimiter.encode())
 
     def check_decodes(self, schema: pa.Schema) -> None:
         check_any_column(schema, self.name)
@@ -130,6 +131,12 @@ class CsvFormat(Format):
     def _named(self, header: bytes) -> list[str]:
         line = header.removeprefix(_BOM)
         names = pa.schema([])
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"the header is not UTF-8 from byte {error.start} on", hint=NOT_UTF_8
+            ) from None
         try:
             names = pa_csv.read_csv(
                 pa.BufferReader(line.rstrip(b"\r\n") + b"\n"),
@@ -184,10 +191,7 @@ class _CsvDecoder(Decoder):
                 raise RowsError("some are decoded alone")
             if len(self._names) > 1 and payloads.starts[j] - payloads.starts[i] == 1:
                 raise RowsError(f"it is empty, where {len(self._names)} fields are expected")
-            rows = self._read(payloads.part(i, j))
-            if rows.num_rows != j - i + 1:
-                raise RowsError("it is not one record: is a quote missing, or a line end too many?")
-            return rows.slice(0, j - i)
+            return self._read(payloads.part(i, j), j - i + 1).slice(0, j - i)
 
         def suspects() -> npt.NDArray[np.int64]:
             return np.flatnonzero(odd)
@@ -195,13 +199,15 @@ class _CsvDecoder(Decoder):
         rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
         return Decoded(rows, good, [BadPayload(i, payloads[i], what) for i, what in bad])
 
-    def _read(self, records: pa.Buffer) -> Batch:
+    def _read(self, records: pa.Buffer, wanted: int) -> Batch:
         data = records.to_pybytes() + self._last
         reading = pa_csv.ReadOptions(
             use_threads=False, block_size=len(data) + 1, column_names=self._names
         )
         try:
             table = pa_csv.read_csv(pa.BufferReader(data), read_options=reading, **self._options)
+            if table.num_rows != wanted:
+                raise RowsError("it is not one record: is a quote missing, or a line end too many?")
             columns = [_typed(table.column(field.name), field) for field in self.schema]
         except pa.ArrowInvalid as error:
             raise RowsError(self._said(str(error))) from None

@@ -1,8 +1,9 @@
 """Decimals from text, for every border where text becomes a decimal column.
 
-Arrow scales what it has read by a table with an entry for each of 38 digits, and does not check that
-the table is long enough. Text such as "1e-60" or with sixty zeros behind the point is so read as an
-arbitrary number, and "1e-99999999" ends the process. This module gives Arrow only what it can scale.
+Arrow reads the digits of a text as an integer, and scales it by a table with an entry for each digit
+that its type holds. It checks neither that the table is long enough nor that the product fits: "1e-60",
+or 38 ones for a column with two digits behind the point, become arbitrary numbers, and "1e-99999999"
+ends the process. This module gives Arrow only what it can scale.
 """
 
 from __future__ import annotations
@@ -14,21 +15,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TABLE_DIGITS = 38
-_SMALL = rf"\.\d{{{_TABLE_DIGITS + 1}}}|[eE]-"
-"""What text must match for Arrow to scale it too far."""
-_EXACT = Context(prec=80, rounding=ROUND_DOWN, Emin=-999_999_999, Emax=999_999_999)
-_POINT, _MINUS, _ZERO, _NINE = b".-09"
-_LETTERS = np.frombuffer(b"eE", np.uint8)
+_DIGITS = 38
+"""Digits of the longest decimal. Arrow scales one of so many digits right in 256 bits."""
+_WIDE_DIGITS = 76
+"""Digits in 256 bits."""
+_MAX_CHARS = 4096
+"""Characters of one number."""
+_EXACT = Context(prec=_MAX_CHARS, rounding=ROUND_DOWN, Emin=-999_999_999, Emax=999_999_999)
+_IN_NUMBER = np.isin(np.arange(256), np.frombuffer(b"0123456789.", np.uint8))
+_AFTER_E = np.isin(np.arange(256), np.frombuffer(b"0123456789+-", np.uint8))
+_STRIDE = 13
+_E, _LOWER = b"e"[0], 32
 
 
 def decimals_of(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return the text as decimals. Raises ArrowInvalid where a value would lose digits."""
-    small = pc.match_substring_regex(texts, _SMALL)
-    if pc.any(small).as_py():
+    # With so few characters neither the number nor its digits behind the point are too many.
+    long = pc.greater(pc.binary_length(texts), _DIGITS - type_.scale)
+    suspects = pc.or_(long, pc.match_substring(texts, "e", ignore_case=True))
+    if pc.any(suspects).as_py():
         written = [
             _plain(text, type_) if suspect else text
-            for text, suspect in zip(texts.to_pylist(), small.to_pylist(), strict=True)
+            for text, suspect in zip(texts.to_pylist(), suspects.to_pylist(), strict=True)
         ]
         texts = pa.array(written, texts.type)
     return texts.cast(type_)
@@ -39,38 +47,66 @@ def cast_text(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     return decimals_of(texts, type_) if pa.types.is_decimal(type_) else texts.cast(type_)
 
 
-def is_safe(text: str, type_: pa.DataType) -> bool:
-    """Return whether Arrow may read the text, and any other that is no decimal at all."""
+def unfit_decimal(text: str, type_: pa.DataType) -> str | None:
+    """Return why the column cannot hold the number; None if it can, or the text is no number."""
+    if len(text) > _MAX_CHARS:
+        return f"has more than {_MAX_CHARS} characters"
+    number = _number(text)
+    if not number:
+        return None
+    if -_exponent(number) > type_.scale:
+        return f"has more digits behind the point than {type_} holds"
+    if number.adjusted() >= type_.precision - type_.scale:
+        return f"has more digits before the point than {type_} holds"
+    return None
+
+
+def unscalable(text: str, type_: pa.DataType) -> str | None:
+    """Return why Arrow must not read the number in 256 bits, although the column can hold it."""
     try:
         exponent = Decimal(text).as_tuple().exponent
     except InvalidOperation:
-        return True
-    return not isinstance(exponent, int) or -exponent - type_.scale <= _TABLE_DIGITS
+        return None
+    far = isinstance(exponent, int) and -exponent - type_.scale > _WIDE_DIGITS
+    return f"has more than {_WIDE_DIGITS} digits behind the point" if far else None
 
 
-def maybe_small(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return the places in JSON or CSV where a number may begin that Arrow must not read."""
-    minus = np.flatnonzero(raw == _MINUS)
-    exponents = minus[np.isin(raw[np.maximum(minus - 1, 0)], _LETTERS)]
-    points = np.flatnonzero(raw[: max(len(raw) - _TABLE_DIGITS - 1, 0)] == _POINT)
-    ends = raw[points + _TABLE_DIGITS + 1]
-    long = points[(ends >= _ZERO) & (ends <= _NINE)]
-    return np.concatenate([exponents, long])
+def suspect_numbers(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return places in numbers of a text such as JSON that Arrow may scale wrongly, even in 256 bits:
+    numbers with an exponent, or of more than 38 digits. Some of the places may be in other text."""
+    e = np.flatnonzero((raw[1:-1] | _LOWER) == _E) + 1
+    e = e[_IN_NUMBER[raw[e - 1]]]
+    e = e[_AFTER_E[raw[e + 1]]]
+    # A run of so many digits is met three times by every 13th byte.
+    met = _IN_NUMBER[raw[::_STRIDE]]
+    runs = np.flatnonzero(met[:-2] & met[1:-1] & met[2:]) * _STRIDE
+    if len(runs):
+        within = raw[runs[:, np.newaxis] + np.arange(2 * _STRIDE)]
+        runs = runs[_IN_NUMBER[within].all(axis=1)]
+    return np.concatenate([e, runs])
 
 
 def _plain(text: str, type_: pa.DataType) -> str:
-    """Return the number as digits with no more than the scale's behind the point."""
+    """Return the number as digits, no more than the column holds. Raises ArrowInvalid."""
+    if (what := unfit_decimal(text, type_)) is not None:
+        raise pa.ArrowInvalid(f"'{text[:40]}' {what}")
+    number = _number(text)
+    # Arrow says what is wrong with what is no number.
+    return text if number is None else format(number, "f")
+
+
+def _number(text: str) -> Decimal | None:
+    """Return the number, without zeros at its end; None for what is none."""
     try:
         number = Decimal(text)
     except InvalidOperation:
-        return text  # Arrow says what is wrong with it.
+        return None
     if not number.is_finite():
-        return text
-    if len(number.as_tuple().digits) > _EXACT.prec:
-        raise pa.ArrowInvalid(f"'{text[:40]}...' has more than {_EXACT.prec} digits")
-    number = number.normalize(_EXACT)
+        return None
+    return number.normalize(_EXACT) if number else Decimal(0)
+
+
+def _exponent(number: Decimal) -> int:
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
-    if -exponent > type_.scale:
-        raise pa.ArrowInvalid(f"'{text[:40]}' has more digits behind the point than {type_} holds")
-    return format(number, "f")
+    return exponent

@@ -38,8 +38,8 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
-from rheos.formats.decimal_text import maybe_small
-from rheos.formats.json_parts import RawFields, ValueBounds
+from rheos.formats.decimal_text import suspect_numbers
+from rheos.formats.json_parts import ObjectBounds, RawFields
 from rheos.formats.payloads import Joined, joined
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -50,7 +50,6 @@ _PLAIN = (
     pa.types.is_integer,
     pa.types.is_float32,
     pa.types.is_float64,
-    pa.types.is_decimal128,
     pa.types.is_string,
     pa.types.is_large_string,
     pa.types.is_null,
@@ -115,7 +114,7 @@ class _JsonDecoder(Decoder):
         self._wire = wire_schema(schema)
         self._judge = _judge(schema)
         self._raw = RawFields(schema)
-        self._bounds = ValueBounds(schema)
+        self._bounds = ObjectBounds(schema)
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         return self._decode_joined(joined(payloads))
@@ -135,7 +134,7 @@ class _JsonDecoder(Decoder):
             shaped[payloads.payload_at(np.flatnonzero(raw == 0))] = False
         unfit = self._bounds.unfit(payloads)
         if self._raw.has_decimals:
-            for at in np.unique(payloads.payload_at(maybe_small(raw))).tolist():
+            for at in np.unique(payloads.payload_at(suspect_numbers(raw))).tolist():
                 if what := self._raw.unfit_decimal(payloads[at]):
                     unfit[at] = what
         for at in unfit:
@@ -229,6 +228,9 @@ def wire_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
+    if pa.types.is_decimal128(type_):
+        # In 128 bits Arrow does not see that a number with the column's scale is too large.
+        return pa.decimal256(76, type_.scale)
     if any(is_a(type_) for is_a in _PLAIN):
         return type_
     if pa.types.is_date(type_):

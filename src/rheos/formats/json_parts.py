@@ -1,4 +1,4 @@
-"""JSON objects looked at one by one: their fields as they are written, and how many values they hold."""
+"""JSON objects looked at one by one: fields as they are written, and how many values they hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.formats.contract import MAX_VALUES
-from rheos.formats.decimal_text import is_safe
+from rheos.formats.decimal_text import unfit_decimal, unscalable
 from rheos.formats.payloads import Joined
 from rheos.formats.sifting import RowsError
 
@@ -31,14 +31,14 @@ class RawFields:
         return pa.py_buffer(msgspec.json.encode(self._fields(payload)) + b"\n")
 
     def unfit_decimal(self, payload: bytes) -> str | None:
-        """Return what is wrong with a decimal that Arrow must not read; None where nothing is."""
+        """Return what is wrong with a decimal that its column cannot hold; None if nothing is."""
         try:
             fields = self._fields(payload)
         except RowsError:
             return None  # It has no such fields, or is none: that is found where it is decoded.
         for i, column in enumerate(self._columns):
-            if (text := _unsafe(getattr(fields, f"f{i}"), column.type)) is not None:
-                return f"column {column.name!r} must be {column.type}, and is {text[:40]}"
+            if (what := _unfit(getattr(fields, f"f{i}"), column.type)) is not None:
+                return f"column {column.name!r} must be {column.type}, and {what}"
         return None
 
     def _fields(self, payload: bytes | pa.Buffer) -> Any:
@@ -69,25 +69,26 @@ def _has_decimals(type_: pa.DataType) -> bool:
     return pa.types.is_decimal(type_) or any(map(_has_decimals, inner))
 
 
-def _unsafe(value: Any, type_: pa.DataType) -> str | None:
-    """Return the text of a decimal within the value that Arrow must not read."""
+def _unfit(value: Any, type_: pa.DataType) -> str | None:
+    """Return what is wrong with a decimal within the value that the column cannot hold."""
     if value is None or value is msgspec.UNSET:
         return None
     if pa.types.is_struct(type_):
-        inner = (_unsafe(getattr(value, f"f{i}"), field.type) for i, field in enumerate(type_))
+        inner = (_unfit(getattr(value, f"f{i}"), field.type) for i, field in enumerate(type_))
     elif pa.types.is_list(type_):
-        inner = (_unsafe(each, type_.value_type) for each in value)
+        inner = (_unfit(each, type_.value_type) for each in value)
     elif pa.types.is_decimal(type_):
         text = bytes(value).decode(errors="replace").strip('" ')
-        return None if is_safe(text, type_) else text
+        what = unfit_decimal(text, type_) or unscalable(text, type_)
+        return None if what is None else f"{text[:40]} {what}"
     else:
         return None
-    return next((text for text in inner if text is not None), None)
+    return next((what for what in inner if what is not None), None)
 
 
-class ValueBounds:
-    """How many values an object may hold. An element of a list becomes a value of each column of its
-    type, however few bytes it has; so objects with room for many are counted before they are decoded."""
+class ObjectBounds:
+    """Bounds of the number of values in an object. An element of a list becomes a value of each column
+    of its type, however few bytes it has. So objects with room for many are counted first."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._width = max(map(_widest_element, schema.types), default=0)

@@ -23,7 +23,7 @@ _PACKED_BYTES = {1: 8, 6: 8, 16: 8, 2: 4, 7: 4, 15: 4}
 """Bytes of one value of the types of fixed size, by FieldDescriptor.type."""
 
 
-class ValueBounds:
+class MessageBounds:
     """Bounds of the messages of one type."""
 
     def __init__(self, type_: Any) -> None:
@@ -79,8 +79,8 @@ class ValueBounds:
         while at < end:
             key, at = _varint(data, at)
             number, wire = key >> 3, key & 7
-            field = None if type_ is None else type_.fields_by_number.get(number)
-            inner = None if field is None else field.message_type
+            field: Any = None if type_ is None else type_.fields_by_number.get(number)
+            inner: Any = None if field is None else field.message_type
             count = 1
             match wire:
                 case 0:  # a varint

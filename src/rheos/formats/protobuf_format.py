@@ -27,7 +27,7 @@ from rheos.errors import InputError, ProgramError
 from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
 from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
-from rheos.formats.protobuf_bounds import ValueBounds
+from rheos.formats.protobuf_bounds import MessageBounds
 from rheos.formats.protobuf_registered import WrittenTypes, registered_prefix
 from rheos.formats.protobuf_schemas import (
     DURATION,
@@ -131,7 +131,7 @@ class _ProtobufDecoder(Decoder):
             self._written = WrittenTypes(registry_at(registry), type_.DESCRIPTOR)
         self._parse = type_.FromString
         self._name = type_.DESCRIPTOR.full_name
-        self._bounds = ValueBounds(type_.DESCRIPTOR)
+        self._bounds = MessageBounds(type_.DESCRIPTOR)
         self._fields = [type_.DESCRIPTOR.fields_by_name[each.name] for each in schema]
 
     def _decode(self, payloads: pa.Array) -> Decoded:

@@ -15,15 +15,20 @@ import pyarrow as pa
 from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.compression import Codec
+from rheos.connectors.files.record_ends import RecordEnds
+from rheos.connectors.files.transcoded import Transcoded
 from rheos.connectors.rejected import BadRecord
 from rheos.errors import InputError
-from rheos.formats.contract import Decoder, Format
+from rheos.formats.contract import NOT_UTF_8, Decoder, Format
 from rheos.formats.payloads import NEWLINE, Joined
 
 CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26
+"""A longer line is a bad record, of which only the beginning is kept."""
 
 _BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_SHOWN_BYTES = 200
 _SPACES = np.frombuffer(b" \t\r\n\v\f", np.uint8)
 
 
@@ -48,15 +53,20 @@ class LinesDecoder(ChunkDecoder):
         *,
         position: bytes = START,
         codec: Codec = "none",
+        encoding: str | None = None,
         skip_bad: bool = False,
     ) -> None:
+        """`encoding` is that of the text in the file; None for UTF-8, which is read as it is."""
         assert format.in_lines is not None
         self._path = path
         self._format = format
         self._lie = format.in_lines
+        quote = self._lie.quote
+        self._ends = None if quote is None else RecordEnds(quote, self._lie.delimiter)
         self._schema = schema
         self._cursor = msgspec.msgpack.decode(position, type=LineCursor)
         self._codec = codec
+        self._encoding = encoding
         self._skip_bad = skip_bad
         self._file: Any = None
         self._decoder: Decoder
@@ -71,12 +81,16 @@ class LinesDecoder(ChunkDecoder):
                 try:
                     if self._file is None:
                         self._open()
-                    data = self._whole_records()
+                    data, whole = self._whole_records()
+                except UnicodeError as error:
+                    raise InputError(
+                        f"{self._path}: {error}", hint="is it in the encoding that encoding= names?"
+                    ) from None
                 except (OSError, EOFError, zlib.error) as error:
                     raise self._unreadable(error) from error
                 if not data:
                     return None
-                chunk = self._decode(data)
+                chunk = self._decode(data) if whole else self._too_long(data)
                 if chunk.raw_rows:
                     return chunk
             return None
@@ -91,6 +105,8 @@ class LinesDecoder(ChunkDecoder):
     def _open(self) -> None:
         system, path = fsspec.core.url_to_fs(self._path)
         self._file = compression.reader(system.open(path, "rb"), self._codec)
+        if self._encoding is not None:
+            self._file = Transcoded(self._file, self._encoding)
         header, begin, rest = self._beginning()
         try:
             self._decoder = self._format.decoder(self._schema, header)
@@ -104,6 +120,8 @@ class LinesDecoder(ChunkDecoder):
     def _beginning(self) -> tuple[bytes | None, LineCursor, bytes]:
         """The header, where the first record begins, and the bytes behind it that are read already."""
         data = self._file.read(len(_BOM))
+        if data.startswith(_UTF_16):
+            raise InputError(f"{self._path}: it begins as a file in UTF-16 does", hint=NOT_UTF_8)
         mark = len(_BOM) if data == _BOM else 0
         data = data[mark:]
         if not self._lie.header:
@@ -116,46 +134,55 @@ class LinesDecoder(ChunkDecoder):
         header, end, rest = data.partition(b"\n")
         return header or None, LineCursor(mark + len(header) + len(end), 1), rest
 
-    def _whole_records(self) -> bytes:
-        """About a chunk of bytes, up to the end of a record; empty at the end of the file."""
-        pieces: list[bytes] = []
-        size = 0
-        quoted = False
-        piece, self._tail = self._tail, b""
+    def _whole_records(self) -> tuple[bytes, bool]:
+        """Return about a chunk of bytes up to the end of a record, empty at the end of the file, and
+        True. If one record is too long, return its first bytes and False."""
+        data, self._tail = self._tail, b""
         while True:
-            end = self._last_end(piece, quoted)
-            if end:
-                self._tail = piece[end:]
-                pieces.append(piece[:end])
-                return b"".join(pieces)
-            quoted = self._ends_quoted(piece, quoted)
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_LINE_BYTES:
-                raise self._too_long(quoted)
+            end = self._end_of_records(data, final=False)
+            if not end and len(data) > MAX_LINE_BYTES and self._ends is not None:
+                # A quote that nothing closes spoils its line alone.
+                end = data.find(b"\n") + 1
+            if end or len(data) > MAX_LINE_BYTES:
+                self._tail = data[end:] if end else b""
+                return (data[:end], True) if end else (data, False)
             piece = self._file.read(CHUNK_BYTES)
             if not piece:
-                return b"".join(pieces)
+                return data, True
+            data += piece
 
-    def _too_long(self, quoted: bool) -> InputError:
-        hint = "it should hold one record per line; is this another kind of file?"
-        return InputError(
-            f"{self._path}:{self._cursor.line + 1}: the line exceeds {MAX_LINE_BYTES} bytes",
-            hint="is there a quote without its other one?" if quoted else hint,
+    def _end_of_records(self, data: bytes, *, final: bool) -> int:
+        if self._ends is None:
+            return data.rfind(b"\n") + 1
+        return self._ends.starts(data, final=final)[1]
+
+    def _too_long(self, begin: bytes) -> Chunk:
+        """Return a chunk that has only the one record that is too long, as a bad one."""
+        what = f"the line exceeds {MAX_LINE_BYTES} bytes"
+        line = self._cursor.line + 1
+        if not self._skip_bad:
+            raise InputError(
+                f"{self._path}:{line}: {what}",
+                hint="it should hold one record per line; is this another kind of file?",
+            )
+        size, ended = len(begin), False
+        while not ended and (piece := self._file.read(CHUNK_BYTES)):
+            end = piece.find(b"\n") + 1
+            ended = end > 0
+            size += end or len(piece)
+            self._tail = piece[end:] if ended else b""
+        start = self._cursor
+        self._cursor = after = LineCursor(start.offset + size, line)
+        shown = begin[: min(_SHOWN_BYTES, MAX_LINE_BYTES)].decode(errors="replace")
+        rows = pa.RecordBatch.from_pylist([], schema=self._schema)
+        return Chunk(
+            rows,
+            np.empty(0, np.int64),
+            1,
+            [BadRow(0, line, BadRecord(shown, None, what))],
+            lambda row: msgspec.msgpack.encode(after if row else start),
+            lambda row: line,
         )
-
-    def _ends_quoted(self, data: bytes, quoted: bool) -> bool:
-        """Whether what follows `data` is within quotes; `quoted` says it of its beginning."""
-        return self._lie.quote is not None and quoted ^ (data.count(self._lie.quote) % 2 == 1)
-
-    def _last_end(self, piece: bytes, quoted: bool) -> int:
-        """Behind the last line end in the piece that ends a record; 0 where there is none."""
-        quote = self._lie.quote
-        if quote is None or quote not in piece:
-            return 0 if quoted else piece.rfind(b"\n") + 1
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE)
-        outside = ends[_quotes_before(piece, quote)[ends] % 2 == quoted]
-        return int(outside[-1]) + 1 if len(outside) else 0
 
     def _decode(self, data: bytes) -> Chunk:
         first = self._cursor
@@ -164,12 +191,9 @@ class LinesDecoder(ChunkDecoder):
             data += b"\n"
         raw = np.frombuffer(data, np.uint8)
         line_ends = np.flatnonzero(raw == NEWLINE)
-        ends = line_ends
-        if self._lie.quote is not None and self._lie.quote in data:
-            outside = _quotes_before(data, self._lie.quote)[line_ends] % 2 == 0
-            outside[-1] = True  # Of a quote that the file does not close.
-            ends = line_ends[outside]
-        starts = np.concatenate(([0], ends[:-1] + 1))
+        starts = np.concatenate(([0], line_ends[:-1] + 1))
+        if self._ends is not None:
+            starts, _ = self._ends.starts(data, final=True)
         lines = np.searchsorted(line_ends, starts)
         payloads = Joined(pa.py_buffer(data), np.append(starts, len(data)))
         keep = None if self._lie.blank else _filled(payloads)
@@ -216,8 +240,3 @@ def _filled(payloads: Joined) -> npt.NDArray[np.int64] | None:
     maybe = np.flatnonzero(np.isin(payloads.bytes()[payloads.starts[:-1]], _SPACES))
     blank = [i for i in maybe.tolist() if not payloads[i].strip()]
     return np.delete(np.arange(len(payloads)), blank) if blank else None
-
-
-def _quotes_before(data: bytes, quote: bytes) -> npt.NDArray[np.uint8]:
-    """How many there are up to each byte, modulo 256."""
-    return np.cumsum(np.frombuffer(data, np.uint8) == quote[0], dtype=np.uint8)

@@ -9,6 +9,7 @@ from typing import Any
 from rheos.connectors.files.compression import Codec, check_codec
 from rheos.connectors.files.listing import Kind, absolute, by_name, check_kind, lines_of
 from rheos.connectors.files.source import FileSource
+from rheos.connectors.files.transcoded import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
 from rheos.connectors.formatted import rows_of
 from rheos.connectors.rejected import OnError, check_on_error
@@ -27,6 +28,7 @@ def source(
     schema: Any = None,
     format: Kind | Format | None = None,
     compression: Codec | None = None,
+    encoding: str = "utf-8",
     on_error: OnError = "fail",
     replay: Replay | None = None,
     discover: Duration | None = None,
@@ -45,6 +47,8 @@ def source(
         format: overrules the files' names: "parquet", "jsonl", "csv", "text", or a format with its own
             settings, such as `rh.formats.csv(delimiter=";")`.
         compression: of files of lines, "none", "gzip" or "zstd"; overrules the files' names.
+        encoding: of the text in files of lines, by its name in Python: "latin-1", "cp1252", "utf-16".
+            Files in another one than UTF-8 are read from their beginning after a restart.
         on_error: what a row that does not fit the schema does: "fail" the job with its file and line,
             or "skip", which counts it (`skipped`) and gives it to the side output "rejected".
         replay: hand rows out at the pace of their own time, or a multiple of it. Without it, rows
@@ -63,6 +67,7 @@ def source(
     check_on_error(on_error)
     check_kind(format)
     check_codec(compression)
+    code = check_encoding(encoding)
     paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
     kinds = [format] if format is not None else [by_name(one) for one in paths]
     of_lines = [found for kind in kinds if (found := lines_of(kind)) is not None]
@@ -97,7 +102,7 @@ def source(
                 "order= is for a folder that is watched",
                 hint='write discover="10s", too, or leave it out',
             )
-        return FileSource(paths, rows, record, format, on_error, replay, compression)
+        return FileSource(paths, rows, record, format, on_error, replay, compression, code)
     if replay is not None:
         raise ProgramError(
             "a folder that is watched gives its rows as they come, at no pace of a replay",
@@ -116,6 +121,7 @@ def source(
         on_error,
         None,
         compression,
+        code,
         order=order,
         discovery_ms=every_ms,
         forget_ms=None if forget is None else duration_ms(forget),

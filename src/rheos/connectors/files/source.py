@@ -36,6 +36,8 @@ class FileSource(Source):
     on_error: OnError = "fail"
     replay: Replay | None = None
     compression: Codec | None = None
+    encoding: str | None = None
+    """Of the text in files of lines; None for UTF-8."""
     bounded: bool = field(default=True, init=False)
 
     def record_class(self) -> type | None:
@@ -95,6 +97,7 @@ class FileSource(Source):
                 self.schema,
                 position=start,
                 codec=file.compression,
+                encoding=self.encoding,
                 skip_bad=skip,
             )
         if self.replay is None or self.replay.ratio == "max":
