@@ -157,7 +157,11 @@ class _JsonDecoder(Decoder):
 
         def suspects() -> npt.NDArray[np.int64]:
             refused = map(self._refuses, payloads.column().to_pylist())
-            return np.flatnonzero(np.fromiter(refused, np.bool_, len(payloads)))
+            found = np.fromiter(refused, np.bool_, len(payloads))
+            if not found.any():
+                for at in np.unique(payloads.payload_at(suspect_numbers(raw))).tolist():
+                    found[at] = _HUGE.search(payloads[at]) is not None
+            return np.flatnonzero(found)
 
         rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
         return Decoded(rows, good, [BadPayload(i, payloads[i], what) for i, what in bad])
@@ -167,7 +171,7 @@ class _JsonDecoder(Decoder):
             self._judge.decode(payload)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return True
-        return _HUGE.search(payload) is not None
+        return False
 
 
 def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch:
