@@ -3,7 +3,10 @@ gives, and which is ended where it takes too long or says too much."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from rheos.cli.replay_process import answered, forked_program
-from rheos.control.processes import this_process
+from rheos.control.processes import _started_s, this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.started_program import program_of
 from rheos.dashboard import replays
@@ -199,3 +203,107 @@ def test_a_job_is_asked_one_thing_at_a_time(
     assert [type(error) for error in ended] == [InternalError]
     with pytest.raises(ProcessLookupError):
         os.kill(int(said.read_text()), 0)
+
+
+def sleeps(said: Path) -> str:
+    """A program that starts another one, tells both their numbers, and sleeps."""
+    return (
+        "import os, pathlib, subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"new = pathlib.Path({str(said)!r} + '.new')\n"
+        "new.write_text(f'{os.getpid()} {other.pid} {os.getppid()}')\n"
+        f"new.rename({str(said)!r})\n"
+        "time.sleep(600)"
+    )
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+DASHBOARD = """
+import sys
+from rheos.control.processes import this_process
+from rheos.control.registry import JobRecord
+from rheos.dashboard import replays
+replays._COMMAND = (sys.executable, "-c", sys.argv[1])
+job = JobRecord(key="k", job="j", name="j", process=this_process(), runtime="continuous",
+    checkpoint_dir=None, started_ms=0, endpoint="", token="")
+replays.ReplayProcesses().ask("why", job, replays.WhyRequest(sink="s", row={}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system tells of a parent's death")
+@pytest.mark.parametrize("killed", ["dashboard", "guard"])
+def test_a_replay_ends_with_a_killed_dashboard(tmp_path: Path, killed: str) -> None:
+    said = tmp_path / "pids"
+    dashboard = subprocess.Popen([sys.executable, "-c", DASHBOARD, sleeps(said)])
+    wait_for(said.exists, 60)
+    replay, other, guard = map(int, said.read_text().split())
+    try:
+        os.kill(dashboard.pid if killed == "dashboard" else guard, signal.SIGKILL)
+        # Who kills the guard alone leaves what the program has started to itself.
+        for pid in (replay, guard, *([other] if killed == "dashboard" else [])):
+            wait_for(lambda pid=pid: has_ended(pid), 60)
+    finally:
+        dashboard.kill()
+        dashboard.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(other, signal.SIGKILL)
+
+
+def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = ReplayProcesses(memory_bytes=64 << 20)
+    runs(monkeypatch, "import time; held = b'x' * (128 << 20); time.sleep(600)")
+    with pytest.raises(ConfigurationError, match=r"took more than 64 MiB of memory\n.*--replay-memory"):
+        asks.ask("why", record(), request())
+    asks.close()
+
+
+def test_what_it_has_started_ends_with_its_answer(
+    asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = tmp_path / "pids"
+    runs(monkeypatch, sleeps(said).removesuffix("time.sleep(600)"))
+    with pytest.raises(InternalError, match="without an answer"):
+        asks.ask("why", record(), request())
+    assert all(map(has_ended, map(int, said.read_text().split())))
+
+
+def test_it_runs_in_the_surroundings_of_the_job(
+    asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its interpreter, folder and environment; and none of the dashboard's."""
+    job = subprocess.Popen(["sleep", "600"], env={"OF_THE_JOB": "1", "PATH": os.environ["PATH"]})
+    try:
+        shadow = tmp_path / "select.py"
+        shadow.write_text("raise AssertionError('a module of the folder stood for one of Python')")
+        program = msgspec.structs.replace(
+            program_of(shadow, [], {}),  # type: ignore[type-var]
+            folder=str(tmp_path),
+            interpreter=str(tmp_path / "python"),
+        )
+        (tmp_path / "python").symlink_to(sys.executable)
+        monkeypatch.setenv("OF_THE_DASHBOARD", "1")
+        monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+        found = "[sys.executable, os.getcwd(), *os.environ]"
+        show = f"import json, os, sys; print(json.dumps({{'found': {found}}}))"
+        monkeypatch.setattr(replays, "_COMMAND", (sys.executable, "-P", "-c", show))
+        process = msgspec.structs.replace(
+            this_process(), pid=job.pid, started_s=_started_s(psutil.Process(job.pid))
+        )
+        interpreter, folder, *names = msgspec.json.decode(
+            asks.ask("why", record(process=process, program=program), request())
+        )
+        assert (Path(interpreter).parent, Path(folder)) == (tmp_path, tmp_path)
+        assert {"OF_THE_JOB", "RHEOS_HOME"} <= set(names)
+        assert "OF_THE_DASHBOARD" not in names
+        gone = msgspec.structs.replace(program, interpreter="/no/such/python")
+        with pytest.raises(ConfigurationError, match="cannot be started here: /no/such/python"):
+            asks.ask("why", record(process=process, program=gone), request())
+    finally:
+        job.kill()
+        job.wait()

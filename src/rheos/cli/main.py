@@ -48,6 +48,7 @@ from rheos.cli.options import (
     WithDashboard,
     duration,
     parameters,
+    size,
     width,
 )
 from rheos.version import VERSION
@@ -512,6 +513,14 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
+    replay_memory: Annotated[
+        str | None,
+        typer.Option(
+            callback=size,
+            help="How much memory a program may take that a request has run once more, such as 2GB.",
+            show_default="4GB, or half of the machine's",
+        ),
+    ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
@@ -540,6 +549,7 @@ def dashboard(
     from rheos.cli.dashboard import dashboard
     from rheos.connectors.files.listing import absolute
     from rheos.dashboard.serving import DashboardConfig
+    from rheos.protocol.sizes import size_bytes
 
     directories = [absolute(each) for each in checkpoint_dir or []]
     config = DashboardConfig(
@@ -547,6 +557,7 @@ def dashboard(
         port,
         directories,
         [absolute(each) for each in savepoint_dir or []],
+        None if replay_memory is None else size_bytes(replay_memory),
         tokens,
         audit,
         certificate,

@@ -21,6 +21,8 @@ class StartedProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Of the job, those that the command gave over the program's own."""
     digest: str
     """Of the file, when the job was started."""
+    interpreter: str = ""
+    """The Python that runs the driver; empty where its version did not record it."""
 
     @property
     def as_started(self) -> bool:
@@ -49,6 +51,7 @@ def program_of(
         folder=os.getcwd(),
         parameters={name: str(value) for name, value in parameters.items()},
         digest=digest,
+        interpreter=sys.executable or "",
     )
 
 

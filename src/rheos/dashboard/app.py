@@ -87,6 +87,7 @@ class Dashboard:
         hosts: Sequence[str],
         feeds: Feeds | None = None,
         savepoint_folders: Sequence[str] = (),
+        replay_memory_bytes: int | None = None,
     ) -> None:
         """`savepoint_folders`: where savepoints may be, besides checkpoint directories."""
         self._jobs = jobs
@@ -95,7 +96,7 @@ class Dashboard:
         self._feeds = feeds or Feeds()
         self._savepoint_folders = savepoint_folders
         self._operating = Aside(_MAX_AT_WORK)
-        self._replays = ReplayProcesses()
+        self._replays = ReplayProcesses(replay_memory_bytes)
         self._document = document()
         self.app = Starlette(
             routes=[

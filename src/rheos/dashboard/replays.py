@@ -1,32 +1,37 @@
 """What runs a job's program once more is asked of a process of its own, beside the one that answers.
 
 So a program that takes all memory, changes its folder or never ends does not touch the dashboard. The
-process is `rheos.cli.replay_process`, which lies above and uses what the command uses. It is given one
-request on its input, and gives one answer; it may take so long, and its answer be so large, and a job
-is asked one thing at a time.
+process is `rheos.cli.replay_process`, which lies above and uses what the command uses. It reads one
+request from its input, and writes one answer. It runs with the interpreter, in the folder and with the
+environment of the job. A guard (`replay_guard`) bounds its time and its memory, and ends it with the
+dashboard; its answer is bounded, and a job is asked one thing at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from math import ceil
 from typing import Annotated
 
 import msgspec
+import psutil
 
-from rheos.control.registry import JobRecord
+from rheos.control.processes import Liveness, liveness
+from rheos.control.registry import JobRecord, home_folder
 from rheos.dashboard.arguments import ProgramFile, SavepointPath, Text, Values
+from rheos.dashboard.replay_guard import GuardExit, surroundings
 from rheos.errors import ConfigurationError, InternalError, TransportError
 from rheos.protocol.error_data import ErrorData
 
 MAX_ANSWER_BYTES = 16 << 20
 MAX_REQUEST_BYTES = 64 << 10
-_COMMAND = (sys.executable, "-m", "rheos.cli.replay_process")
+_COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
+"""Modules of the folder in which a job was started do not stand for Rheos' own."""
 _MOST_AT_ONCE = 4
 """Over all jobs: each has the rows that it reads in memory."""
 
@@ -109,23 +114,45 @@ class BusyError(ConfigurationError):
 class ReplayProcesses:
     """Safe for threads. To be closed: then what is under way ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int | None = None) -> None:
+        """`memory_bytes`: how much one replay may take; None: as `default_memory_bytes`."""
+        self._memory_bytes = default_memory_bytes() if memory_bytes is None else memory_bytes
         self._lock = threading.Lock()
         self._at_work: dict[str, subprocess.Popen[bytes] | None] = {}
-        """By the key of the job; None before it is started."""
+        """The guards by the key of the job; None before it is started."""
         self._closed = False
 
     def ask(self, operation: str, job: JobRecord, request: ReplayRequest) -> msgspec.Raw:
-        """JSON, as the command's. Waits for it. Raises BusyError, TransportError where it took too
-        long, and the RheosError of the process."""
+        """Return JSON, as the command's; waits for it.
+
+        Raises:
+            BusyError: this job, or several others, are asked just now.
+            TransportError: it took too long.
+            ConfigurationError: it took too much memory, or cannot run here.
+            RheosError: what the process says.
+        """
         asked = AskedReplay(operation, job.key, msgspec.Raw(msgspec.json.encode(request)))
         with self._alone(job):
-            data, in_time = self._run(job.key, msgspec.json.encode(asked), request.seconds)
-        if not in_time:
-            raise TransportError(
-                f"{operation!r} of the job {job.job!r} took longer than {request.seconds:g} s",
-                hint="let it read less, or give it more `seconds`",
-            )
+            data, code = self._run(job, msgspec.json.encode(asked), request.seconds)
+        match code:
+            case GuardExit.TOO_LATE:
+                raise TransportError(
+                    f"{operation!r} of the job {job.job!r} took longer than {request.seconds:g} s",
+                    hint="let it read less, or give it more `seconds`",
+                )
+            case GuardExit.TOO_MUCH_MEMORY:
+                raise ConfigurationError(
+                    f"{operation!r} of the job {job.job!r} took more than "
+                    f"{self._memory_bytes >> 20} MiB of memory",
+                    hint="let it read less (`for`, a newer checkpoint), or start the dashboard with a "
+                    "larger --replay-memory",
+                )
+            case GuardExit.NOT_STARTED:
+                raise ConfigurationError(
+                    f"the interpreter that runs the job {job.job!r} cannot be started here: "
+                    f"{_command(job)[0]}",
+                    hint="start the dashboard where the job's driver runs",
+                )
         if len(data) > MAX_ANSWER_BYTES:
             raise ConfigurationError(
                 f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB",
@@ -146,11 +173,12 @@ class ReplayProcesses:
         return answered.found
 
     def close(self) -> None:
+        """End what is under way."""
         with self._lock:
             self._closed = True
             for process in self._at_work.values():
                 if process is not None:
-                    _kill(process)
+                    process.terminate()
 
     @contextlib.contextmanager
     def _alone(self, job: JobRecord) -> Iterator[None]:
@@ -168,46 +196,67 @@ class ReplayProcesses:
             with self._lock:
                 del self._at_work[job.key]
 
-    def _run(self, key: str, asked: bytes, seconds: float) -> tuple[bytes, bool]:
-        """What the process gives, as far as it is looked at; and whether it did so in time."""
-        process = subprocess.Popen(
-            _COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONBREAKPOINT": "0"},
-            start_new_session=True,
-        )
+    def _run(self, job: JobRecord, asked: bytes, seconds: float) -> tuple[bytes, int]:
+        """Return what the replay has written, and the guard's exit code."""
+        read, held = os.pipe()
+        # While this process lives, it holds the other end of the guard's pipe.
+        limits = [str(each) for each in (read, os.getpid(), ceil(seconds), self._memory_bytes)]
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "rheos.dashboard.replay_guard", *limits, *_command(job)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(read,),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(held)
+            raise
+        finally:
+            os.close(read)
         with self._lock:
-            self._at_work[key] = process
-            closed = self._closed
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            with self._lock:
-                if self._at_work.get(key) is process:
-                    _kill(process)
-
-        timer = threading.Timer(0.0 if closed else seconds, end)
-        timer.start()
+            self._at_work[job.key] = process
+            if self._closed:
+                process.terminate()
         with process:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
                 with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(asked)
+                    process.stdin.write(surroundings(_folder(job), _environment(job)) + asked)
                     process.stdin.close()
                 data = process.stdout.read(MAX_ANSWER_BYTES + 1)
             finally:
-                timer.cancel()
-                _kill(process)
+                os.close(held)
                 with self._lock:
-                    self._at_work[key] = None  # Whose number it is from here on is not known.
-        return data, not late.is_set()
+                    self._at_work[job.key] = None  # Nobody else signals it from here on.
+                code: int = process.wait()
+        return data, code
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def default_memory_bytes() -> int:
+    """Return 4 GiB, or half of the machine's memory where that is less."""
+    return min(4 << 30, int(psutil.virtual_memory().total) // 2)
+
+
+def _command(job: JobRecord) -> tuple[str, ...]:
+    """Return what runs the replay: the job's own interpreter."""
+    interpreter = "" if job.program is None else job.program.interpreter
+    return (interpreter or _COMMAND[0], *_COMMAND[1:])
+
+
+def _folder(job: JobRecord) -> str | None:
+    """Return the folder in which the job was started; None where that is not here."""
+    folder = None if job.program is None else job.program.folder
+    return folder if folder is not None and os.path.isdir(folder) else None
+
+
+def _environment(job: JobRecord) -> dict[str, str]:
+    """Return the environment that the job's driver was started with, so that the program finds what it
+    finds there; the dashboard's own where the system does not show it."""
+    found: dict[str, str] = {}
+    if job.program is not None and liveness(job.process) is Liveness.ALIVE:
+        with contextlib.suppress(psutil.Error, OSError):
+            found = psutil.Process(job.process.pid).environ()
+    return {**(found or os.environ), "PYTHONBREAKPOINT": "0", "RHEOS_HOME": str(home_folder())}

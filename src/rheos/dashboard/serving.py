@@ -33,6 +33,8 @@ class DashboardConfig:
     """Checkpoint directories whose jobs are served, running or not."""
     savepoint_directories: Sequence[str] = field(default_factory=tuple)
     """Where requests may have savepoints written and read, besides the jobs' checkpoint directories."""
+    replay_memory_bytes: int | None = None
+    """How much memory one replay may take; None: 4 GiB, or half of the machine's where that is less."""
     tokens: Path | None = None
     """A file of tokens with roles; None draws one token that may do all."""
     audit: Path | None = None
@@ -85,6 +87,7 @@ class DashboardServer:
                 self._audit,
                 names,
                 savepoint_folders=config.savepoint_directories,
+                replay_memory_bytes=config.replay_memory_bytes,
             )
             scheme = "http" if tls is None else "https"
             service = AsgiService(
