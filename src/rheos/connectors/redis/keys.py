@@ -1,19 +1,29 @@
-"""Keys of Redis that are made of columns: `visits:{country}:{page}`."""
+"""Keys of Redis that are made of columns: `visits:{country}:{page}`.
+
+Two rows may not meet at one key unless their columns are equal. So the text behind a column must show
+where its value ends: a value that holds it, as "de:a" does here, is refused or escaped. The last column
+may hold anything.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.connectors.redis.commands import concatenated
 from rheos.connectors.redis.text import to_bytes
-from rheos.connectors.schemas import check_column, is_bytes
-from rheos.errors import ProgramError
+from rheos.connectors.schemas import check_column, is_bytes, shown_row
+from rheos.errors import InputError, ProgramError
+
+Separators: TypeAlias = Literal["refuse", "escape", "keep"]
+"""What happens to a value that holds the text behind its column."""
 
 _PART = re.compile(r"\{([^{}]*)\}")
+_ESCAPES = b"%0123456789ABCDEFabcdef"
 
 
 @dataclass(frozen=True)
@@ -23,10 +33,15 @@ class KeyPattern:
     texts: tuple[bytes, ...]
     """Before, between and behind the columns."""
     columns: tuple[str, ...]
+    separators: Separators = "refuse"
 
     @classmethod
-    def of(cls, pattern: Any) -> KeyPattern:
+    def of(cls, pattern: Any, separators: str = "refuse") -> KeyPattern:
         """Raises ProgramError where it is none."""
+        if separators not in get_args(Separators):
+            raise ProgramError(
+                f"separators={separators!r} is not known", hint='write "refuse", "escape" or "keep"'
+            )
         if not isinstance(pattern, str):
             raise ProgramError(f"key={pattern!r} is no text", hint='write key="page:{page}"')
         *parts, last = _PART.split(pattern)
@@ -38,7 +53,22 @@ class KeyPattern:
             )
         if len(set(columns)) < len(columns):
             raise ProgramError(f"key={pattern!r} names a column twice", hint="name it once")
-        return cls(tuple(text.encode() for text in texts), columns)
+        found = tuple(text.encode() for text in texts)
+        for name, after, text in zip(columns, columns[1:], found[1:], strict=False):
+            if separators != "keep" and not text:
+                raise ProgramError(
+                    f"key={pattern!r} has nothing between {name!r} and {after!r}: keys of different "
+                    "rows could be equal",
+                    hint=f'put a text between them: "{{{name}}}:{{{after}}}"; or write '
+                    'separators="keep", if their values tell where one ends',
+                )
+            if separators == "escape" and text[0] in _ESCAPES:
+                raise ProgramError(
+                    f"key={pattern!r} has {text.decode()!r} behind {name!r}, by which an escaped value "
+                    "is not told from what follows",
+                    hint='put another character there, such as ":"',
+                )
+        return cls(found, columns, cast("Separators", separators))
 
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where the columns cannot be parts of keys."""
@@ -46,11 +76,36 @@ class KeyPattern:
             check_column(schema, "key", name, _is_part, "text, bytes or a whole number")
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
-        """A column of `binary`; null where a part is."""
+        """Return a column of `binary`; null where a part is. Raises InputError, with the row, where a
+        value holds the text behind it, and such values are refused."""
         parts: list[Any] = [self.texts[0]]
         for name, text in zip(self.columns, self.texts[1:], strict=True):
-            parts += [to_bytes(rows.column(name)), text]
+            value = to_bytes(rows.column(name))
+            if name != self.columns[-1]:
+                value = self._told_apart(value, name, text, rows)
+            parts += [value, text]
         return concatenated(*parts)
+
+    def _told_apart(self, value: pa.Array, name: str, text: bytes, rows: pa.RecordBatch) -> pa.Array:
+        """Return the values such that the first `text` in a value and `text` is behind the value."""
+        if self.separators == "keep":
+            return value
+        if self.separators == "escape":
+            for byte in (b"%", text[:1]):
+                value = pc.replace_substring(value, byte, b"%%%02X" % byte[0])
+            return value
+        first = pc.find_substring(concatenated(value, text), text)
+        meets = pc.fill_null(pc.less(first, pc.binary_length(value).cast(first.type)), False)
+        at = pc.index(meets, True).as_py()
+        if at >= 0:
+            raise InputError(
+                f"the value of {name!r} holds {text.decode()!r}, which stands behind it in the key "
+                f"{self}: keys of different rows could be equal",
+                record=shown_row(rows, at),
+                hint='write separators="escape", which gives such rows other keys, or another text in '
+                'key=; separators="keep" leaves keys as they are, and as they were before',
+            )
+        return value
 
     def __str__(self) -> str:
         names = [*(f"{{{name}}}" for name in self.columns), ""]

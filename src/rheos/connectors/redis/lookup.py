@@ -15,7 +15,7 @@ from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import argument, bulk, command, concatenated, head, of_texts
 from rheos.connectors.redis.connection import RedisConnection, RefusedError
 from rheos.connectors.redis.errors import may_pass, redis_error
-from rheos.connectors.redis.keys import KeyPattern
+from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import check_fields, from_bytes
 from rheos.connectors.schemas import resolve
 from rheos.errors import InputError
@@ -33,6 +33,7 @@ def lookup(
     key: str,
     schema: Any = None,
     format: Format | None = None,
+    separators: Separators = "refuse",
     options: Mapping[str, Any] | None = None,
 ) -> RedisLookup:
     """Rows of a Redis by their keys, for `stream.lookup(...)`.
@@ -52,6 +53,7 @@ def lookup(
         schema: the columns that are found, a dataclass or a pyarrow.Schema: fields of the hash at the
             key, or what the format gives.
         format: of the value at the key, such as rh.formats.json(); without one it is a hash.
+        separators: as in `rh.redis.sink`, which must have written the keys by the same.
         options: further options of the client (redis-py's Connection). Their values are shown nowhere.
     """
     client()
@@ -60,7 +62,7 @@ def lookup(
         check_fields(rows)
     else:
         rows, _ = rows_of(check_format(format), schema)
-    return RedisLookup(RedisOptions.of(url, options), KeyPattern.of(key), format, rows)
+    return RedisLookup(RedisOptions.of(url, options), KeyPattern.of(key, separators), format, rows)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from rheos.connectors.redis.connection import (
     RefusedError,
     check_reachable,
 )
-from rheos.connectors.redis.keys import KeyPattern
+from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import check_fields, to_bytes
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.errors import InputError, ProgramError, SchemaError
@@ -56,6 +56,7 @@ def sink(
     value: str | Sequence[str] | None = None,
     ttl: str | None = None,
     delete: str | None = None,
+    separators: Separators = "refuse",
     retry_for: str = "30s",
     options: Mapping[str, Any] | None = None,
 ) -> RedisSink:
@@ -76,6 +77,9 @@ def sink(
         value: the columns that are written; all but that of `delete` by default.
         ttl: how long the key stays after its last row ("1h").
         delete: a column of true and false: where it is true the key is deleted.
+        separators: what becomes of a row whose value holds the text that stands behind its column in
+            `key`, so that it could meet the key of another row: "refuse" it with an error, "escape" the
+            value (percent-encoded), or "keep" the key as it is. The last column may hold anything.
         retry_for: how long a Redis that is away, or refuses for now, is tried again before the job
             fails, and is restarted by its strategy. Each further try is counted (`retries`).
         options: further options of the client (redis-py's Connection), such as ssl_ca_certs. Their
@@ -86,7 +90,7 @@ def sink(
     if names is not None and (not isinstance(names, Sequence) or not names):
         raise ProgramError(f"value={value!r} names no columns", hint='write value=["a", "b"]')
     layout = RedisLayout(
-        KeyPattern.of(key),
+        KeyPattern.of(key, separators),
         None if format is None else check_format(format),
         None if names is None else tuple(names),
         None if ttl is None else duration_ms(ttl),
