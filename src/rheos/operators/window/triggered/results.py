@@ -227,9 +227,9 @@ _FIRING = "firing"
 
 
 class _ByFiring:
-    """The aggregates' tables are of windows that have fired, by their number."""
+    """The aggregates' tables are of windows that have fired, by their number. Nothing is kept by pane."""
 
-    pane = (_FIRING,)
+    pane = ()
     window = (_FIRING,)
 
 
