@@ -20,9 +20,11 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.schemas import resolve, shorten
+from rheos.connectors.schemas import resolve, shorten, shown_row
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import SchemaError
+from rheos.protocol.casts import cast_exactly
+from rheos.protocol.plain_values import plain_inside
 from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.types import TypeMismatch, batch_of
 from rheos.site import located_at_call
@@ -120,7 +122,13 @@ def _from_pandas(rows: Any) -> pa.Table:
         raise SchemaError(
             f"a {type(rows).__name__} of pandas has no columns", hint='write series.to_frame("n")'
         )
-    return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    try:
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"the DataFrame of pandas cannot be rows: {error}",
+            hint="give each column one type, such as with frame.convert_dtypes()",
+        ) from error
 
 
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
@@ -129,7 +137,7 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
     _refuse_mixed_zones(records)
     try:
         if schema is None:
-            return pa.Table.from_pylist(records)
+            return _inferred(records)
         return pa.Table.from_batches([batch_of(records, schema)])
     except TypeMismatch as error:
         raise SchemaError(
@@ -144,6 +152,19 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
         ) from error
 
 
+def _inferred(records: list[Any]) -> pa.Table:
+    """Dicts as a table: columns are all names that occur, their types those of their values."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        try:
+            columns[name] = pa.array(plain_inside(values))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"column {name!r}: {error}") from error
+    return pa.table(columns)
+
+
 def _refuse_mixed_zones(records: list[Any]) -> None:
     fields = [each if isinstance(each, dict) else getattr(each, "__dict__", {}) for each in records]
     for name in dict.fromkeys(name for each in fields for name in each):
@@ -156,6 +177,10 @@ def _refuse_mixed_zones(records: list[Any]) -> None:
             )
 
 
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([cast_exactly(chunk, kind) for chunk in column.chunks], kind)
+
+
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
@@ -165,7 +190,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         )
     try:
         fitted = pa.Table.from_arrays(
-            [table.column(field.name).cast(field.type) for field in schema], schema=schema
+            [_cast(table.column(field.name), field.type) for field in schema], schema=schema
         )
     except pa.ArrowException as error:
         raise SchemaError(
@@ -177,7 +202,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             row = column.is_null().to_pylist().index(True)
             raise SchemaError(
                 f"column {field_.name!r} is missing or null",
-                record=shorten(repr(table.slice(row, 1).to_pylist()[0])),
+                record=shown_row(table.slice(row, 1).combine_chunks().to_batches()[0], 0),
                 hint="fill it in, or declare the column as one that may be None",
             )
     return fitted

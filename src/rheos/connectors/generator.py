@@ -26,7 +26,10 @@ from rheos.connectors.contract import (
 from rheos.connectors.schemas import resolve
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import ProgramError, SchemaError, UserFunctionError
+from rheos.protocol.casts import cast_exactly
+from rheos.protocol.columns import TypeMismatch, column_of
 from rheos.protocol.elements import Batch
+from rheos.protocol.plain_values import plain_inside
 from rheos.protocol.polars_frames import arrow_column, arrow_table
 from rheos.site import located_at_call
 
@@ -270,7 +273,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         else:
             fitted = [_array(made[field.name], field.type) for field in schema]
             batch = pa.RecordBatch.from_arrays(fitted, schema=schema)
-    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
+    except _MISFITS as error:
         missing = isinstance(error, KeyError)
         raise UserFunctionError(
             f"the generator's function {name} gave rows that do not fit: "
@@ -288,6 +291,20 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
     return batch
 
 
+_MISFITS = (
+    *(pa.ArrowException, AttributeError, KeyError),
+    *(TypeError, ValueError, OverflowError, TypeMismatch),
+)
+
+
+def _of_values(values: list[Any], type_: pa.DataType | None) -> pa.Array:
+    if type_ is None:
+        return pa.array(plain_inside(values))
+    if pa.types.is_temporal(type_) and all(type(value) is int for value in values):
+        return pa.array(values, pa.int64()).cast(type_)
+    return column_of(values, pa.field("", type_))
+
+
 def _array(values: Any, type_: pa.DataType | None) -> pa.Array:
     if isinstance(values, pl.Series):
         values = arrow_column(values)
@@ -296,5 +313,5 @@ def _array(values: Any, type_: pa.DataType | None) -> pa.Array:
     if isinstance(values, np.ndarray):
         values = pa.array(values)
     if not isinstance(values, pa.Array):
-        return pa.array(values, type_)
-    return values if type_ is None or values.type == type_ else values.cast(type_)
+        return _of_values(list(values), type_)
+    return values if type_ is None or values.type == type_ else cast_exactly(values, type_)

@@ -28,7 +28,7 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import shown_row
 from rheos.connectors.times import TimeColumn, Unit
 from rheos.connectors.wrapped import WrappedReader
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError
@@ -314,7 +314,7 @@ class _PartReader(WrappedReader):
             unread = "" if span.on.by_itself else ", or holds no time of its unit or format"
             raise InputError(
                 f"a row is on no side of the switch: column {span.on.name!r} is null{unread}",
-                record=shorten(repr(rows.slice(row, 1).to_pylist()[0])),
+                record=shown_row(rows, row),
                 hint="fill the column in, or read the sources one after the other, without a switch",
             )
         values = _numbers(times)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.errors import ProgramError, SchemaError
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import shown_record
 from rheos.protocol.types import schema_of
 
 
@@ -48,8 +49,8 @@ def check_column(
 
 
 def shown_row(rows: Batch, row: int) -> str:
-    """A row as it stands in an error."""
-    return shorten(str(rows.slice(row, 1).to_pylist()[0]))
+    """Returns a row as it is shown in an error."""
+    return shown_record(rows, row, limit=200)
 
 
 def shorten(text: str, limit: int = 200) -> str:

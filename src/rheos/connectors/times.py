@@ -123,7 +123,10 @@ def _of_type(times: pa.Array, unit_ns: int) -> Times:
         times = times.fill_null(0)
     values: Times = times.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     if given_ns > unit_ns:
-        return values * (given_ns // unit_ns)
+        factor = given_ns // unit_ns
+        # A product beyond int64 would wrap into another time; its limit is beyond all event times.
+        most = np.iinfo(np.int64).max // factor
+        return np.clip(values, -most, most) * factor
     if given_ns < unit_ns:
         return values // (unit_ns // given_ns)
     return values

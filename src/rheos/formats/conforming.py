@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import SchemaError
+from rheos.protocol.casts import cast_exactly
 
 
 def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:
@@ -38,7 +39,7 @@ def conform(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return _conform_struct(array, type_)
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         return _conform_list(array, type_)
-    return array.cast(type_, safe=True)
+    return cast_exactly(array, type_)
 
 
 def _conform_struct(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from rheos.errors import InputError, SchemaError
 from rheos.formats.payloads import NEWLINE, Joined, joined
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import shown_record
 
 MAX_PAYLOAD_BYTES = 1 << 26
 """Longer payloads are bad, whatever they hold."""
@@ -181,7 +182,7 @@ class Encoder(ABC):
 def _no_line(rows: Batch, row: int, what: str) -> InputError:
     return InputError(
         what,
-        record=str(rows.slice(row, 1).to_pylist()[0]),
+        record=shown_record(rows, row),
         hint="filter such rows out, change them before, or write another format, such as JSON",
     )
 

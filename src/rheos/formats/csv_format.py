@@ -41,6 +41,7 @@ from rheos.formats.contract import (
 from rheos.formats.decimal_text import decimals_of
 from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
+from rheos.formats.times_as_text import with_writable_times
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
 
@@ -269,7 +270,7 @@ class _CsvEncoder(Encoder):
     def lines(self, rows: Batch) -> bytes:
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            for column in rows.columns
+            for column in with_writable_times(rows, "CSV").columns
         ]
         out = io.BytesIO()
         options = pa_csv.WriteOptions(include_header=False, delimiter=self._format.delimiter)

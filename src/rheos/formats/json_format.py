@@ -43,6 +43,7 @@ from rheos.formats.json_parts import ObjectBounds, RawFields
 from rheos.formats.payloads import Joined, joined
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
+from rheos.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
 
 _OPEN, _CLOSE = b"{"[0], b"}"[0]
 _PLAIN = (
@@ -277,6 +278,7 @@ class _JsonEncoder(Encoder):
         self._encoded = pl.struct(shown).struct.json_encode()
 
     def encode(self, rows: Batch) -> pa.Array:
+        refuse_times_outside(rows, POLARS_TEXT, "JSON")
         encoded = pl.DataFrame(rows).select(self._encoded).to_series()
         return encoded.to_arrow().cast(pa.binary())
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from rheos.formats.contract import MAX_VALUES, BadPayload, Decoded
 from rheos.formats.sifting import RowsError, sift
-from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
+from rheos.protocol.types import read_column
 
 
 def decoded_records(
@@ -73,5 +73,5 @@ def decoded_records(
 def records_of(rows: Batch) -> Iterator[dict[str, Any]]:
     """Each row by the names of its columns."""
     names = rows.schema.names
-    columns = [columns_to_python(column) for column in rows.columns]
+    columns = [read_column(rows, name) for name in names]
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))

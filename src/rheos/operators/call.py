@@ -42,10 +42,11 @@ from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Ou
 from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, is_single, not_iterable, shown, user_error, wrong_type
 from rheos.operators.rich_function import RichFunctionOperator
-from rheos.protocol.columns import column_of, columns_to_python
-from rheos.protocol.elements import Batch, strip_hidden
-from rheos.protocol.polars_frames import arrow_column
-from rheos.protocol.types import TypeMismatch
+from rheos.protocol.columns import column_of
+from rheos.protocol.elements import Batch
+from rheos.protocol.polars_frames import arrow_column, polars_frame
+from rheos.protocol.shown_rows import row_values
+from rheos.protocol.types import TypeMismatch, read_column
 
 
 class CallForm(Enum):
@@ -109,7 +110,7 @@ class CallOperator(RichFunctionOperator):
         spec, fn = self._spec, self._fn
         there = _all_there(batch, [name for name in spec.arguments if name not in spec.takes_null])
         called = batch if there is None else batch.filter(there)
-        values = [columns_to_python(called.column(name)) for name in spec.arguments]
+        values = [read_column(called, name) for name in spec.arguments]
         rows: Sequence[Any] = list(zip(*values, strict=True)) if values else [()] * called.num_rows
         given: list[Any] = []
         add = given.append
@@ -134,7 +135,9 @@ class CallOperator(RichFunctionOperator):
         columns: list[Any] = [batch.column(name) for name in self._spec.arguments]
         wanted: type = pa.Array
         if self._spec.form is CallForm.SERIES:
-            columns, wanted = [pl.Series(each) for each in columns], pl.Series
+            names = [str(place) for place in range(len(columns))]
+            frame = polars_frame(pa.RecordBatch.from_arrays(columns, names=names))
+            columns, wanted = frame.get_columns(), pl.Series
         try:
             given = self._fn(*columns)
         except UserRaised as error:
@@ -180,4 +183,4 @@ def _placed(made: pa.Array, there: pa.Array) -> pa.Array:
 
 
 def _record(batch: Batch, at: int) -> Any:
-    return strip_hidden(batch.slice(at, 1)).to_pylist()[0]
+    return row_values(batch, at)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from rheos.errors import InputError
 from rheos.graph.changes import DELETE, OP, UPDATE_BEFORE
 from rheos.operators.records import Located, shown
-from rheos.protocol.elements import Batch, strip_hidden, visible
+from rheos.protocol.elements import Batch, visible
+from rheos.protocol.shown_rows import row_values
 
 _GOES = pa.array([UPDATE_BEFORE, DELETE])
 
@@ -30,7 +31,7 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
 
 def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
     """The error of a row that is taken back, and had not come."""
-    record = strip_hidden(batch.slice(at, 1)).to_pylist()[0]
+    record = row_values(batch, at)
     return InputError(
         "a row is taken back that was not there",
         site=ctx.site,

@@ -16,7 +16,8 @@ import pyarrow as pa
 from rheos.connectors.times import TimeColumn, Times, epoch_ms
 from rheos.errors import InputError
 from rheos.graph.windows import Watermark
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
+from rheos.protocol.shown_rows import shown_record
 
 _UNITS = {"s": "seconds", "us": "microseconds", "ns": "nanoseconds"}
 _SECONDS = (10**9, 43 * 10**8)
@@ -112,5 +113,4 @@ def _read(batch: Batch, column: pa.Array, times: TimeColumn) -> Times:
 
 
 def _refuse(batch: Batch, rows: npt.NDArray[np.bool_], what: str, hint: str) -> NoReturn:
-    row = strip_hidden(batch.slice(int(np.flatnonzero(rows)[0]), 1))
-    raise InputError(what, record=repr(row.to_pylist()[0]), hint=hint)
+    raise InputError(what, record=shown_record(batch, int(np.flatnonzero(rows)[0])), hint=hint)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from rheos.errors import UserFunctionError
 from rheos.graph.types import canonical, describe
+from rheos.protocol.casts import cast_exactly
 
 Failed = Callable[[str, str | None], UserFunctionError]
 """Makes the error of what happened, and of a hint."""
@@ -37,7 +38,7 @@ def _column(column: pa.ChunkedArray, field: pa.Field, name: str, failed: Failed)
         return array
     try:
         if _may_become(array.type, field.type):
-            return array.cast(field.type)
+            return cast_exactly(array, field.type)
     except pa.ArrowException as error:
         raise failed(
             f"{name}() gave values in column {field.name!r} that are no {field.type}: {error}",

@@ -58,6 +58,7 @@ from rheos.operators.contract import (
 )
 from rheos.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
 from rheos.protocol.elements import Batch
+from rheos.protocol.types import read_column
 from rheos.redaction import redacted
 
 Numbers = npt.NDArray[np.int64]
@@ -119,7 +120,8 @@ class LookupOperator(AsyncOperator):
     def begin(self, port: int, batch: Batch) -> Begun:
         assert self._calls is not None
         places, distinct = _distinct([batch.column(name) for name in self._spec.on])
-        keys: list[Key] = list(zip(*(column.to_pylist() for column in distinct), strict=True))
+        on = pa.RecordBatch.from_arrays(distinct, names=self._spec.on)
+        keys: list[Key] = list(zip(*(read_column(on, name) for name in self._spec.on), strict=True))
         self._known.forget(self.ctx.clock.monotonic_us())
         blocks: list[FoundBlock | None] = [self._known.get(key) for key in keys]
         missing = [at for at, block in enumerate(blocks) if block is None]

@@ -33,10 +33,13 @@ from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.given_columns import given_columns
-from rheos.operators.records import UserRaised, check_kept, shown, user_error
+from rheos.operators.pandas_frames import pandas_frame, table_of_pandas
+from rheos.operators.records import UserRaised, check_kept, user_error
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.polars_frames import arrow_table, polars_frame
+from rheos.protocol.shown_rows import row_values, shown_record
+from rheos.protocol.types import TypeMismatch
 
 _WANTED = {
     "polars": "a polars.DataFrame",
@@ -84,7 +87,7 @@ class MapBatchesOperator(RichFunctionOperator):
                 kept,
                 batch.column(kept),
                 after,
-                lambda at: strip_hidden(batch.slice(at, 1)).to_pylist()[0],
+                lambda at: row_values(batch, at),
             )
         columns += [batch.column(name) for name in hidden]
         result = pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -96,11 +99,11 @@ class MapBatchesOperator(RichFunctionOperator):
         if self._spec.form == "polars":
             handed = polars_frame(batch)
         elif self._spec.form == "pandas":
-            handed = batch.to_pandas()
+            handed = pandas_frame(batch)
         try:
             return self._fn(handed)
         except UserRaised as error:
-            first = shown(batch.slice(0, 1).to_pylist()[0])
+            first = shown_record(batch, 0)
             raised = user_error(self.ctx, error)
             raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
             raise raised from error
@@ -114,9 +117,15 @@ class MapBatchesOperator(RichFunctionOperator):
         if form == "arrow" and isinstance(given, pa.Table):
             return given
         if form == "pandas" and _is_pandas_frame(given):
+            assert self._output is not None
             try:
-                return pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata(None)
-            except (pa.ArrowException, TypeError) as error:
+                return table_of_pandas(given, visible(self._output.schema))
+            except TypeMismatch as mismatch:
+                raise self._failed(
+                    f"{self._name}() gave a wrong value in row {mismatch.index}: {mismatch}",
+                    hint="give what the output type declares, or declare what is given (returns=)",
+                ) from None
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise self._failed(
                     f"{self._name}() gave a frame that Arrow cannot hold: {error}"
                 ) from None

@@ -18,9 +18,10 @@ from rheos.errors import UserFunctionError
 from rheos.graph.exact_decimals import exact
 from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
 from rheos.graph.types import columns_read, empty_frame
-from rheos.operators.records import Located, shown
-from rheos.protocol.elements import Batch, strip_hidden
+from rheos.operators.records import Located
+from rheos.protocol.elements import Batch
 from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.shown_rows import shown_record
 
 EVALUATION_FAILURES = (*FAILURES, pa.ArrowException)
 
@@ -104,7 +105,7 @@ class RowExpressions:
             f"{what} failed at {spelled}: {first_line}",
             site=ctx.site,
             operator=ctx.name,
-            record=shown(strip_hidden(record).to_pylist()[0]),
+            record=shown_record(record, 0),
             hint="drop or repair such records before, or use what gives null instead, such as "
             "cast(..., strict=False)",
         )

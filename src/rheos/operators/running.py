@@ -36,9 +36,10 @@ from rheos.operators.running_disk import DiskRunningState
 from rheos.operators.running_files import RunningFiles, tables_of_sets
 from rheos.operators.running_state import KeptAggregates, MemoryRunningState, RunningState
 from rheos.operators.running_values import MemoryValues
-from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.elements import Batch
 from rheos.protocol.hashing import NullKeyError
 from rheos.protocol.ids import CheckpointId
+from rheos.protocol.shown_rows import row_values
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
 from rheos.protocol.state_config import Backend
 from rheos.state.rocksdb.files import FILES
@@ -136,7 +137,7 @@ class RunningStateOperator(Operator):
 
     def too_large(self, error: SumTooLarge, batch: Batch, aggregates: Mapping[str, Agg]) -> InputError:
         """The error for a sum of `aggregates` after a row of the batch."""
-        record = strip_hidden(batch.slice(error.row, 1)).to_pylist()[0]
+        record = row_values(batch, error.row)
         what, hint = error.text(aggregates.values())
         return InputError(
             what,

@@ -79,6 +79,7 @@ from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
 from rheos.protocol.polars_frames import arrow_column, arrow_table, polars_frame
+from rheos.protocol.shown_rows import shown_record
 
 
 class BatchCore(ColumnarCore):
@@ -106,7 +107,7 @@ class BatchCore(ColumnarCore):
             for emit in _each(given):
                 yield from self._emitted(emit, len(keys), stamps, marks, reached)
         except UserRaised as error:
-            first = shown(batch.slice(0, 1).to_pylist()[0])
+            first = shown_record(batch, 0)
             raise self._raised(error, f"one of {len(keys)}, of which the first is {first}") from error
         return stop
 

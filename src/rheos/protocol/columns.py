@@ -1,28 +1,32 @@
 """Columns to Python objects and back. On the path of every record, so it has to be fast.
 
 A value that does not fit its column raises TypeMismatch, which says which row, which field (nested
-ones as in `lines[].price`), and what was expected.
+ones as in `lines[].price`), and what was expected. A value of a column that Python has no object for
+raises Unreadable. Neither is replaced by one that is nearly the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import typing
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from rheos.protocol import python_times
 from rheos.protocol.annotations import hints_of
 from rheos.protocol.annotations import without_none as without_none
+from rheos.protocol.plain_values import is_missing, plain_value
+from rheos.protocol.python_times import Unreadable as Unreadable
 from rheos.protocol.record_makers import maker_of
 
 Reader = Callable[[pa.Array], list[Any]]
@@ -64,9 +68,9 @@ _MANY_ROWS = 128
 
 
 def columns_to_python(array: pa.Array) -> list[Any]:
-    """The values of a column as Python objects; None where it is null.
+    """Returns the values of a column as Python objects; None where it is null.
 
-    Times below a microsecond are cut off, as Python has none.
+    Raises Unreadable for a value that Python has no object for, such as a time in the year 10000.
     """
     kind = array.type
     id = kind.id
@@ -77,11 +81,13 @@ def columns_to_python(array: pa.Array) -> list[Any]:
         return _listed(array) if by_numpy else typing.cast("list[Any]", array.to_pylist())
     t = pa.types
     if t.is_timestamp(kind):
-        return _datetimes(array)
+        return python_times.datetimes(array)
     if t.is_duration(kind):
-        return _listed(array.cast(pa.duration("us"), safe=False))
+        return python_times.durations(array)
     if t.is_date(kind):
-        return _listed(array.cast(pa.date32(), safe=False))
+        return python_times.dates(array)
+    if t.is_time(kind):
+        return python_times.times_of_day(array)
     if t.is_dictionary(kind):
         return columns_to_python(array.dictionary_decode())
     if t.is_struct(kind):
@@ -91,9 +97,9 @@ def columns_to_python(array: pa.Array) -> list[Any]:
         return _lists(array, columns_to_python)
     if t.is_map(kind):
         return _maps(array, columns_to_python, columns_to_python)
-    if t.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or t.is_null(kind):
-        return typing.cast("list[Any]", array.to_pylist())
-    return typing.cast("pl.Series", pl.from_arrow(array)).to_list()
+    if t.is_decimal128(kind):
+        return typing.cast("pl.Series", pl.from_arrow(array)).to_list()
+    return typing.cast("list[Any]", array.to_pylist())
 
 
 def reader_of(annotation: Any) -> Reader:
@@ -103,9 +109,7 @@ def reader_of(annotation: Any) -> Reader:
     if annotation is float:
         return _floats
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        members: dict[Any, Any] = {member.value: member for member in annotation}
-        members[None] = None
-        return lambda array: [members[value] for value in columns_to_python(array)]
+        return _enum_reader(annotation)
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return _struct_reader(annotation)
     if origin is list and args:
@@ -115,6 +119,23 @@ def reader_of(annotation: Any) -> Reader:
         key, item = reader_of(args[0]), reader_of(args[1])
         return lambda array: _maps(array, key, item)
     return columns_to_python
+
+
+def _enum_reader(annotation: type[enum.Enum]) -> Reader:
+    members: dict[Any, Any] = {member.value: member for member in annotation}
+    members[None] = None
+
+    def read(array: pa.Array) -> list[Any]:
+        values = columns_to_python(array)
+        try:
+            return [members[value] for value in values]
+        except KeyError as error:
+            raise Unreadable(
+                f"{annotation.__name__} has no member with the value {error}",
+                f"add it to {annotation.__name__}, or read the column as str",
+            ) from None
+
+    return read
 
 
 @lru_cache(maxsize=256)
@@ -175,37 +196,14 @@ def _entries(key: Reader, item: Reader) -> Reader:
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    return columns_to_python(array.cast(pa.float64()) if pa.types.is_integer(array.type) else array)
+    # An integer beyond 2**53 becomes the nearest float, as it does by Python's float().
+    whole = pa.types.is_integer(array.type)
+    return columns_to_python(array.cast(pa.float64(), safe=False) if whole else array)
 
 
 def _listed(array: pa.Array) -> list[Any]:
-    """By numpy, which has Python's own types for all that comes here, and None for its NaT."""
+    """By numpy, which has Python's own types for numbers."""
     return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())
-
-
-_MSGPACK_TIME = np.dtype([("mark", "V3"), ("ns", ">u4"), ("s", ">i8")])
-_decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
-
-
-def _datetimes(array: pa.Array) -> list[Any]:
-    kind = array.type
-    if kind.tz is None:
-        return _listed(array.cast(pa.timestamp("us"), safe=False))
-    if kind.tz != "UTC":
-        zone = pa.lib.string_to_tzinfo(kind.tz)
-        utc = _datetimes(array.cast(pa.timestamp(kind.unit, "UTC")))
-        return [value and value.astimezone(zone) for value in utc]
-    # Decoding MessagePack is by far the fastest way to datetimes with a zone.
-    us = array.cast(pa.timestamp("us", tz=kind.tz), safe=False).view(pa.int64()).fill_null(0).to_numpy()
-    times = np.empty(len(us), _MSGPACK_TIME)
-    times["mark"] = b"\xc7\x0c\xff"
-    times["s"] = us // 1_000_000
-    times["ns"] = us % 1_000_000 * 1000
-    found: list[Any] = _decode_times(b"\xdd" + len(us).to_bytes(4, "big") + times.tobytes())
-    if array.null_count:
-        for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-            found[index] = None
-    return found
 
 
 # --- to Arrow -------------------------------------------------------------------------------------
@@ -223,14 +221,45 @@ def column_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if pa.types.is_nested(kind):
         return _nested(values, field, nulls)
     allowed = _classes_of(kind)
-    if not classes <= allowed:
+    exact = classes <= allowed
+    if not exact:
         values = _adapted(values, field, allowed)
-    elif pa.types.is_floating(kind) and int in classes:
-        values = [value if value is None else float(value) for value in values]
     try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return _array(values, kind, to_float=not exact or int in classes)
+    except _MISFITS:
         raise _culprit(values, field) from None
+
+
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType, *, to_float: bool = True) -> pa.Array:
+    """An array of values of the classes that the type allows. Raises one of `_MISFITS` where Arrow by
+    itself would cut a value, or take another one for it."""
+    t = pa.types
+    if t.is_floating(kind):
+        if to_float:
+            values = [value if value is None else float(value) for value in values]
+        made = pa.array(values, kind)
+        if kind.bit_width < 64 and _overflows(made, values):
+            raise OverflowError("beyond the type's range")
+        return made
+    if t.is_time(kind) and any(value is not None and value.tzinfo for value in values):
+        raise ValueError("a time of day with a zone")
+    if t.is_temporal(kind) and getattr(kind, "unit", None) in ("s", "ms"):
+        return pa.array(values, _in_microseconds(kind)).cast(kind)
+    return pa.array(values, kind)
+
+
+def _overflows(made: pa.Array, values: Sequence[Any]) -> bool:
+    infinite = np.isinf(made.to_numpy(zero_copy_only=False).astype(np.float64))
+    return any(not math.isinf(values[at]) for at in np.flatnonzero(infinite).tolist())
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
 
 
 _ANY: frozenset[type] = frozenset()
@@ -246,10 +275,16 @@ def _classes_of(kind: pa.DataType) -> frozenset[type]:
         return frozenset([int])
     if t.is_floating(kind):
         return frozenset([float, int])
-    if t.is_string(kind) or t.is_large_string(kind):
+    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
         return frozenset([str])
-    if t.is_binary(kind) or t.is_large_binary(kind):
+    if any(is_a(kind) for is_a in (t.is_binary, t.is_large_binary, t.is_binary_view)):
         return frozenset([bytes])
+    if t.is_fixed_size_binary(kind):
+        return frozenset([bytes])
+    if t.is_time(kind):
+        return frozenset([time])
+    if t.is_dictionary(kind):
+        return _classes_of(kind.value_type)
     if t.is_timestamp(kind):
         return frozenset([datetime])
     if t.is_date(kind):
@@ -262,23 +297,40 @@ def _classes_of(kind: pa.DataType) -> frozenset[type]:
 
 
 def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -> list[Any]:
-    """Enums by their values, numpy's scalars as Python's, subclasses as they are; else TypeMismatch."""
+    """The values as Python's own (see `plain_values`). Raises TypeMismatch."""
+    own = _in_nanoseconds if getattr(field.type, "unit", None) == "ns" else plain_value
     found = []
     for index, value in enumerate(values):
-        plain = value
-        if isinstance(plain, enum.Enum):
-            plain = plain.value
-        elif isinstance(plain, np.generic):
-            plain = plain.item()
-        if plain is not None and allowed and type(plain) not in allowed:
-            # A bool is an int and a datetime a date, to Python; and neither is meant.
-            fits = isinstance(plain, tuple(allowed)) and not isinstance(plain, bool | datetime)
-            if not fits:
-                raise TypeMismatch(index, field.name, _expected(field), value)
+        try:
+            plain = None if is_missing(value) else own(value)
+        except (ValueError, OverflowError):
+            raise TypeMismatch(index, field.name, _expected(field), value) from None
+        fits = field.nullable if plain is None else not allowed or _is_of(plain, allowed)
+        if not fits:
+            raise TypeMismatch(index, field.name, _expected(field), value)
         found.append(plain)
-    if pa.types.is_floating(field.type):
-        return [value if value is None else float(value) for value in found]
     return found
+
+
+def _is_of(plain: Any, allowed: frozenset[type]) -> bool:
+    # A bool is an int and a datetime a date, to Python; and neither is meant.
+    return type(plain) in allowed or (
+        type(plain).__module__.startswith("pandas.")
+        and bool(
+            (isinstance(plain, datetime) and datetime in allowed)
+            or (isinstance(plain, timedelta) and timedelta in allowed)
+        )
+    )
+
+
+def _in_nanoseconds(value: Any) -> Any:
+    """As `plain_value`, but for what counts nanoseconds, which Arrow takes from pandas as it is."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        import pandas as pd  # It takes long to import, and few columns need it.
+
+        return pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
+    counts = getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0)
+    return value if counts else plain_value(value)
 
 
 def _nested(values: Sequence[Any], field: pa.Field, nulls: bool) -> pa.Array:
@@ -326,7 +378,7 @@ def _build(values: Sequence[Any], field: pa.Field) -> pa.Array:
         return pa.ListArray.from_arrays(_offsets(values), element, type=kind)
     try:
         return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except _MISFITS:
         raise _culprit(values, field) from None
 
 
@@ -366,8 +418,8 @@ def _offsets(values: Sequence[Any]) -> pa.Array:
 def _culprit(values: Sequence[Any], field: pa.Field) -> TypeMismatch:
     for index, value in enumerate(values):
         try:
-            pa.array([value], field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            _array([value], field.type)
+        except _MISFITS:
             return TypeMismatch(index, field.name, _expected(field), value)
     raise AssertionError("each value alone fits the column that they do not fit together")
 

@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import InputError, Site
-from rheos.protocol.elements import FEW_ROWS, Batch, strip_hidden
+from rheos.protocol.elements import FEW_ROWS, Batch
+from rheos.protocol.shown_rows import shown_record
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -62,12 +63,11 @@ class NullKeyError(ValueError):
         """The error for the user: which column of which record of the batch, at the line of the
         `key_by`."""
         key = keys[self.column]
-        record = strip_hidden(batch.slice(self.row, 1)).to_pylist()[0]
         return InputError(
             f"the key column {key!r} is null",
             site=keyed_at,
             operator=None if keyed_at is None else "key_by",
-            record=str(record),
+            record=shown_record(batch, self.row),
             hint="a row without a key belongs to no subtask: before key_by(), drop such rows with "
             f".filter(col({key!r}).is_not_null()), or fill the key in with "
             f".with_columns(col({key!r}).fill_null(...))",

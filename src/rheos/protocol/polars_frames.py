@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
+from rheos.errors import InputError
 from rheos.protocol.elements import Batch
+from rheos.protocol.time_bounds import MILLISECONDS, refuse_times_outside
 
 _MANY_ROWS = 512
 """From so many rows on a cast by Arrow pays."""
@@ -13,14 +15,43 @@ _MANY_ROWS = 512
 
 def polars_frame(batch: Batch) -> pl.DataFrame:
     """The batch as `polars.from_arrow` gives it, for less: it makes frames in Polars' pool of threads,
-    for which a small batch waits longer than for the work, and is slow to make views of texts."""
-    if batch.num_rows < _MANY_ROWS or pa.string() not in batch.schema.types:
+    for which a small batch waits longer than for the work, and is slow to make views of texts.
+
+    Raises InputError, naming the column, for a count of seconds that Polars' milliseconds cannot hold.
+    """
+    kinds = batch.schema.types
+    if any(getattr(kind, "unit", None) == "s" for kind in kinds):
+        batch = _in_milliseconds(batch)
+    if batch.num_rows < _MANY_ROWS or pa.string() not in kinds:
         return pl.DataFrame(batch)
     columns = [
         column.cast(pa.string_view()) if column.type == pa.string() else column
         for column in batch.columns
     ]
     return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+
+def _in_milliseconds(batch: Batch) -> Batch:
+    """Polars makes milliseconds of seconds by itself, but wraps around where they do not fit."""
+    refuse_times_outside(batch, MILLISECONDS, "Polars")
+    columns = [
+        _checked_duration(batch.column(at), field.name)
+        if field.type == pa.duration("s")
+        else batch.column(at)
+        for at, field in enumerate(batch.schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _checked_duration(column: pa.Array, name: str) -> pa.Array:
+    try:
+        return column.cast(pa.duration("ms"))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} holds a duration that Polars cannot hold in milliseconds: {error}",
+            hint="filter such rows out before, or look at the column in "
+            'map_batches(..., form="arrow"), which takes every value',
+        ) from None
 
 
 def arrow_column(column: pl.Series) -> pa.Array:

@@ -30,14 +30,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.errors import SchemaError
+from rheos.errors import InputError, RheosError, SchemaError, UserFunctionError
 from rheos.protocol.annotations import DECIMAL, declared_decimal, hints_of
 from rheos.protocol.annotations import without_none as without_none
+from rheos.protocol.columns import Reader, Unreadable, column_of, field_readers
 from rheos.protocol.columns import TypeMismatch as TypeMismatch
-from rheos.protocol.columns import column_of, field_readers
 from rheos.protocol.columns import columns_to_python as columns_to_python
 from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.record_makers import maker_of
+from rheos.protocol.shown_rows import shown_record, shown_value
+from rheos.protocol.time_bounds import first_row
 
 _SIMPLE: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
@@ -180,27 +182,90 @@ def _restored_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 def rows_of(batch: Batch, record: type | None) -> list[Any]:
-    """The batch's rows, hidden columns left out: instances of the dataclass, or light named rows.
+    """Returns the batch's rows without hidden columns: instances of the dataclass, or light named rows.
 
-    Raises SchemaError where the dataclass has a field that the batch has not.
+    Raises SchemaError where the dataclass has a field that the batch has not; InputError, with column
+    and record, for a value that Python has no object for; and UserFunctionError, with the record, where
+    the dataclass refuses its values.
     """
     if record is None:
         shown = strip_hidden(batch)
         make = row_type(shown.schema)
         if not shown.num_columns:
             return [make()] * shown.num_rows
-        return list(map(make._make, zip(*map(columns_to_python, shown.columns), strict=True)))
+        return list(map(make._make, zip(*map(_columns_reader(shown), shown.schema.names), strict=True)))
     readers = field_readers(record)
     if not readers:
         return [record() for _ in range(batch.num_rows)]
-    try:
-        columns = [read(batch.column(name)) for name, read in readers.items()]
-    except KeyError as error:
+    missing = readers.keys() - set(batch.schema.names)
+    if missing:
         raise SchemaError(
-            f"{record.__name__} has a field that the stream has not: {error}",
+            f"{record.__name__} has a field that the stream has not: {min(missing)!r}",
             hint=f"the columns are {', '.join(visible(batch.schema).names)}",
-        ) from None
-    return list(map(maker_of(record), *columns))
+        )
+    columns = [read_column(batch, name, read) for name, read in readers.items()]
+    try:
+        return list(map(maker_of(record), *columns))
+    except Exception as error:
+        raise _refused_by_record(batch, record, columns, error) from error
+
+
+def _columns_reader(batch: Batch) -> Callable[[str], list[Any]]:
+    return lambda name: read_column(batch, name)
+
+
+def read_column(batch: Batch, name: str, read: Reader = columns_to_python) -> list[Any]:
+    """Returns a column's values as Python objects. Raises InputError, with column and record, for one
+    that Python has no object for."""
+    column = batch.column(name)
+    try:
+        return read(column)
+    except RheosError:
+        raise
+    except Exception as error:
+        raise _unreadable(batch, name, column, read, error) from error
+
+
+def _unreadable(
+    batch: Batch, name: str, column: pa.Array, read: Reader, error: Exception
+) -> InputError | UserFunctionError:
+    def fails(part: pa.Array) -> bool:
+        try:
+            read(part)
+        except Exception:
+            return True
+        return False
+
+    row = first_row(column, fails)
+    place = f"column {name!r} holds {shown_value(column, row)}"
+    record = shown_record(batch, row)
+    if isinstance(error, Unreadable):
+        what = f"{place}, which a function cannot be passed: {error}"
+        return InputError(what, record=record, hint=error.hint)
+    # A nested dataclass of the user checks its fields.
+    what = f"{place}, of which no record can be made: {type(error).__name__}: {error}"
+    return UserFunctionError(what, record=record, hint=_RECORD_HINT)
+
+
+_RECORD_HINT = "correct the dataclass, or filter such rows out before with an expression"
+
+
+def _refused_by_record(
+    batch: Batch, record: type, columns: list[list[Any]], error: Exception
+) -> UserFunctionError:
+    def fails(values: tuple[Any, ...]) -> bool:
+        try:
+            maker_of(record)(*values)
+        except Exception:
+            return True
+        return False
+
+    row = next((at for at, values in enumerate(zip(*columns, strict=True)) if fails(values)), 0)
+    return UserFunctionError(
+        f"{record.__name__} cannot be made of a row: {type(error).__name__}: {error}",
+        record=shown_record(batch, row),
+        hint=_RECORD_HINT,
+    )
 
 
 # --- records to batches ---------------------------------------------------------------------------

@@ -8,10 +8,10 @@ what it finds, not what was there.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import pickle
 import typing
 from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -22,15 +22,18 @@ import pyarrow as pa
 from rheos.errors import SchemaError, StateAccessError, UnrestorableError
 from rheos.protocol.annotations import declared_decimal, declares_decimals, hints_of
 from rheos.protocol.columns import column_of
+from rheos.protocol.plain_values import plain_value
 from rheos.protocol.types import TypeMismatch, arrow_type, is_immutable, without_none
 from rheos.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
 """Types that say all of a value: where the class is right, it can be encoded and read back."""
+_PLAIN = frozenset((*_EXACT, datetime, date, time, timedelta, Decimal))
 
 
-class _CheckedDecimal:
-    """Stands for the class of decimals with a type of their own: each goes through `fit`."""
+class _Checked:
+    """Stands for the class of datetimes, and of decimals with a type of their own: each value goes
+    through `fit`."""
 
 
 class ValueCodec:
@@ -47,12 +50,13 @@ class ValueCodec:
         self._decimals = _field_of_decimals(declared)
         self.pickled = self._is_undeclared()
         self.nullable = self.nullable or self.pickled
-        self.cls: Any = None if self.pickled else _class_of(inner)
+        self._declared_cls: Any = None if self.pickled else _class_of(inner)
+        own_type = self._declared_cls is Decimal and self._decimals is not None
+        checked = own_type or self._declared_cls is datetime
+        self.cls: Any = _Checked if checked else self._declared_cls
         """The class of nearly all values; any other goes through `fit`."""
-        if self.cls is Decimal and self._decimals is not None:
-            self.cls = _CheckedDecimal
         self._exact = self.cls in _EXACT and not self.nullable
-        self._encode = msgspec.msgpack.Encoder(enc_hook=_from_numpy).encode
+        self._encode = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
         self._decode: Callable[[bytes], Any] = (
             pickle.loads if self.pickled else msgspec.msgpack.Decoder(declared).decode
         )
@@ -78,21 +82,30 @@ class ValueCodec:
         )
 
     def fit(self, value: Any) -> Any:
-        """The value in the declared class: numpy's scalars as Python's, an int as a float where that is
-        declared. Raises StateAccessError. What is inside a value is checked when it is encoded."""
-        cls = self.cls
-        if cls is _CheckedDecimal:
-            return self._fit_decimal(value)
-        if cls is None or value.__class__ is cls or (value is None and self.nullable):
+        """Returns the value in the declared class: what is nearly Python's own as Python's own (see
+        `plain_values`), an int as a float where that is declared, a datetime with a zone in UTC, as it
+        is restored. Raises StateAccessError. What is inside a value is checked when it is encoded."""
+        cls = self._declared_cls
+        if cls is None or (value is None and self.nullable):
             return value
-        if isinstance(value, np.generic):
-            return self.fit(value.item())
-        if isinstance(value, enum.Enum) and cls in _EXACT:
-            return self.fit(value.value)
-        if isinstance(value, int) and cls in (int, float):
-            return cls(value)
-        if isinstance(value, cls):
-            return value
+        if cls not in _PLAIN:
+            if isinstance(value, np.generic):
+                value = value.item()
+            if isinstance(value, cls):
+                return value
+            raise self._wrong(value, "")
+        try:
+            plain = plain_value(value)
+            if isinstance(plain, int) and cls in (int, float):
+                plain = cls(plain)
+            if cls is datetime and isinstance(plain, datetime) and plain.tzinfo not in (None, UTC):
+                plain = plain.astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise self._wrong(value, f": {error}") from None
+        if cls is Decimal and self._decimals is not None and plain is not None:
+            return self._fit_decimal(plain)
+        if plain.__class__ is cls or (plain is None and self.nullable):
+            return plain
         raise self._wrong(value, "")
 
     def _fit_decimal(self, value: Any) -> Any:
@@ -179,10 +192,14 @@ def _class_of(declared: Any) -> Any:
     return origin if isinstance(origin, type) else None
 
 
-def _from_numpy(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be stored")
+def _as_plain(value: Any) -> Any:
+    try:
+        plain = plain_value(value)
+    except ValueError as error:
+        raise TypeError(f"{type(value).__name__} cannot be stored: {error}") from None
+    if plain is value:
+        raise TypeError(f"{type(value).__name__} cannot be stored")
+    return plain
 
 
 def _inside(info: Any) -> list[Any]:

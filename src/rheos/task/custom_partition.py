@@ -17,6 +17,8 @@ from rheos.graph.expression_trees import FAILURES
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.polars_frames import arrow_column, polars_frame
+from rheos.protocol.shown_rows import row_values, shown_record
+from rheos.protocol.types import read_column
 from rheos.task.partition import cut
 
 
@@ -49,8 +51,7 @@ class CustomPartitioner:
                 f"{self.name} failed: {str(error).strip().partition(chr(10))[0]}",
                 site=self.site,
                 operator=self.name,
-                record=f"one of {rows.num_rows}, of which the first is "
-                f"{shown(rows.slice(0, 1).to_pylist()[0])}",
+                record=f"one of {rows.num_rows}, of which the first is {shown_record(rows, 0)}",
             ) from None
         if len(computed) != rows.num_rows:
             computed = computed.new_from_index(0, rows.num_rows)
@@ -59,7 +60,7 @@ class CustomPartitioner:
     def _function(self, rows: Batch) -> pa.Array:
         to, width = self._by.to, self.width
         assert not isinstance(to, pl.Expr)
-        columns = [rows.column(name).to_pylist() for name in self._by.on]
+        columns = [read_column(rows, name) for name in self._by.on]
         targets: list[Any] = []
         try:
             if len(columns) == 1:
@@ -67,7 +68,7 @@ class CustomPartitioner:
             else:
                 targets.extend(to(values, width) for values in zip(*columns, strict=True))
         except UserRaised as error:
-            raise user_error(self, error, record=_row(rows, len(targets))) from error
+            raise user_error(self, error, record=row_values(rows, len(targets))) from error
         for at, target in enumerate(targets):
             if type(target) is not int:
                 raise self._refused(rows, at, target)
@@ -90,12 +91,7 @@ class CustomPartitioner:
             f"{self.name} gave {shown(target)}, and the subtasks are 0 to {self.width - 1}",
             site=self.site,
             operator=self.name,
-            record=shown(_row(rows, at)),
+            record=shown_record(rows, at),
             hint="give a whole number below the number of subtasks that the function is handed, as in "
             'partition_by(lambda subtasks: col("shard") % subtasks)',
         )
-
-
-def _row(rows: Batch, at: int) -> dict[str, Any]:
-    row: dict[str, Any] = rows.slice(at, 1).to_pylist()[0]
-    return row

@@ -110,7 +110,7 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
             # It holds no more than milliseconds.
             given = given.cast(_zoned(given.type)).cast(_MILLISECONDS).cast(pa.int64())
         except pa.ArrowInvalid:
-            row = next(row for row, at in enumerate(given) if at.as_py() is not None and _is_finer(at))
+            row = next(row for row, at in enumerate(given) if at.is_valid and _is_finer(at))
             raise _refused(rows, row, column, "holds no more than milliseconds") from None
     if column.kind == "date":
         given = pc.add(given.cast(pa.int32()).cast(pa.int64()), _EPOCH_DAYS)

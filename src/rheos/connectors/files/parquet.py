@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
+from rheos.connectors.files.spark_calendar import columns_with_old_times, refuse_old_times
 from rheos.connectors.rejected import BadRecord
 from rheos.connectors.times import TimeColumn, epoch_us
 from rheos.errors import InputError
 from rheos.formats.conforming import conform
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import row_values
 
 CHUNK_ROWS = 65_536
 
@@ -53,6 +55,8 @@ class ParquetDecoder(ChunkDecoder):
         self._opened = opened
         self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
         self._file: pq.ParquetFile | None = None
+        self._old: frozenset[str] = frozenset()
+        """The columns whose times may be by Spark's old calendar."""
         self._lock = threading.Lock()
         self._closed = False
 
@@ -63,6 +67,7 @@ class ParquetDecoder(ChunkDecoder):
             if self._batches is None:
                 self._file = open_parquet(self._path) if self._opened is None else self._opened()
                 check_schema(self._path, self._file.schema_arrow, self._schema)
+                self._old = columns_with_old_times(self._file)
                 self._batches = self._read_batches(self._file)
             try:
                 following = next(self._batches, None)
@@ -105,6 +110,7 @@ class ParquetDecoder(ChunkDecoder):
 
     def _chunk(self, group: int, row: int, row_in_file: int, batch: Batch) -> Chunk:
         def decode(i: int, j: int) -> Batch:
+            refuse_old_times(batch.slice(i, j - i), self._old)
             try:
                 return _cast(batch.slice(i, j - i), self._schema)
             except pa.ArrowInvalid as error:
@@ -128,7 +134,7 @@ class ParquetDecoder(ChunkDecoder):
 
 
 def _as_record(batch: Batch, row: int, what: str) -> BadRecord:
-    return BadRecord(str(batch.slice(row, 1).to_pylist()[0]), None, what)
+    return BadRecord(repr(row_values(batch, row)), None, what)
 
 
 def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.ParquetFile:
@@ -137,10 +143,15 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
         system, inner = fsspec.core.url_to_fs(path)
         local = "file" in system.protocol
         if local and checked is None:
-            return pq.ParquetFile(inner)
+            return pq.ParquetFile(inner, coerce_int96_timestamp_unit="us")
         file = system.open(inner, "rb")
         try:
-            return pq.ParquetFile(file if checked is None else checked(file), pre_buffer=not local)
+            return pq.ParquetFile(
+                file if checked is None else checked(file),
+                pre_buffer=not local,
+                # In nanoseconds, which is the default, years outside 1677 to 2262 wrap around.
+                coerce_int96_timestamp_unit="us",
+            )
         except BaseException:
             file.close()
             raise

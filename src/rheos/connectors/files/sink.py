@@ -21,10 +21,11 @@ from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.listing import Kind, absolute, check_kind, lines_of
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
-from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from rheos.formats.contract import Encoder, Format
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
+from rheos.protocol.time_bounds import MILLISECONDS, refuse_times_outside
 from rheos.site import located_at_call
 
 ROLL_BYTES = 128 << 20
@@ -286,7 +287,12 @@ class _ParquetFile(_OpenFile):
         self._writer = pq.ParquetWriter(raw, schema, compression=codec)
 
     def append(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
+        try:
+            self._writer.write_table(table)
+        except pa.ArrowInvalid as error:
+            for rows in table.to_batches():
+                refuse_times_outside(rows, MILLISECONDS, "Parquet")  # It has no unit of seconds.
+            raise InputError(f"rows cannot be written as Parquet: {error}") from error
         self.rows += table.num_rows
 
     def finish(self) -> None:

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from rheos.connectors.postgres.exact_times import OUR_ERA, exact_times, with_era
 from rheos.protocol.elements import Batch
+from rheos.protocol.time_bounds import has_times_outside
 
 _INTEGERS = ("bigint", "integer", "smallint", "numeric", "double precision", "real")
 _FLOATS = ("double precision", "real", "numeric")
@@ -83,8 +85,8 @@ def new_type(type: pa.DataType) -> str:
 
 def as_csv(rows: Batch, numbers: pa.Array) -> pa.Buffer:
     """The rows as COPY (FORMAT csv) takes them, each behind its number: nulls are bare, and all else is
-    quoted."""
-    columns = [numbers, *map(_as_text, rows.columns)]
+    quoted. Raises InputError, naming column and record, for a time that PostgreSQL would cut."""
+    columns = [numbers, *map(_as_text, exact_times(rows).columns)]
     names = [str(place) for place in range(len(columns))]
     out = pa.BufferOutputStream()
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
@@ -101,15 +103,18 @@ def _as_text(column: pa.Array) -> pa.Array:
         bare = pl.Series(pl.from_arrow(column.cast(pa.large_binary()))).bin.encode("hex").to_arrow()
         return pc.binary_join_element_wise(pa.scalar("\\x"), bare.cast(pa.string()), "")
     if kinds.is_duration(type):
-        micros = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+        micros = column.cast(pa.duration("us")).cast(pa.int64())
         return pc.binary_join_element_wise(micros.cast(pa.string()), "microseconds", " ")
     if kinds.is_float16(type):
         return column.cast(pa.float32())
     if kinds.is_string_view(type):
         return column.cast(pa.string())
+    if has_times_outside(column, OUR_ERA):
+        return with_era(column)
     return column
 
 
 def as_strings(column: pa.Array) -> pa.Array:
-    """Values as PostgreSQL reads them, as strings."""
-    return _as_text(column).cast(pa.string())
+    """Values as PostgreSQL reads them, as strings. Raises InputError as `as_csv` does."""
+    [exact] = exact_times(pa.RecordBatch.from_arrays([column], names=["key"])).columns
+    return _as_text(exact).cast(pa.string())

@@ -26,10 +26,10 @@ from rheos.connectors.postgres.staged_rows import (
     stage_prefix,
 )
 from rheos.connectors.postgres.tables import TargetTable
-from rheos.connectors.schemas import shorten
 from rheos.errors import FencedError, RheosError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.shown_rows import shown_record
 
 _GATHER_ROWS = 32_768
 _GATHER_BYTES = 8 << 20
@@ -173,7 +173,7 @@ class TableStagingWriter(SinkWriter):
             f"a row is refused by the table {self._target.table}"
             + (f", column {column}" if column else ""),
             self._target.options,
-            record=shorten(str(rows.slice(begin, 1).to_pylist()[0]), 1000),
+            record=shown_record(rows, begin, limit=1000),
         )
         raised.what = raised.what.replace(self._stage_name(), self._target.table.name)
         return raised

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import InputError
+from rheos.protocol.casts import cast_exactly
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -66,7 +67,7 @@ def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=array.is_null())
     if pa.types.is_list(kind):
         return _cast_list(array, kind)
-    return array.cast(kind)
+    return cast_exactly(array, kind)
 
 
 def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:

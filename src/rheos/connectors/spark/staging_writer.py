@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.checked import ChecksummingFile
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import shown_row
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import (
     StagedFile,
@@ -130,7 +130,7 @@ class StagingWriter:
         unfit = missing | (ts <= MIN_TIMESTAMP_MS) | (ts >= MAX_TIMESTAMP_MS)
         if unfit.any():
             row = int(np.flatnonzero(unfit)[0])
-            self.bad = shorten(repr(batch.slice(row, 1).to_pylist()[0]))
+            self.bad = shown_row(batch, row)
             return False
         least, most = int(ts.min()), int(ts.max())
         self.first_ms = least if self.first_ms is None else min(self.first_ms, least)

@@ -17,6 +17,7 @@ from rheos.connectors.contract import SinkContext, SinkWriter
 from rheos.connectors.files.committer import FileCommittable, checked
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.spark.casts import cast_rows
+from rheos.formats.times_as_text import with_writable_times
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 
@@ -158,7 +159,8 @@ def _by_partition(
     if not columns:
         yield (), rows
         return
-    values = [_texts(rows.column(name)) for name in columns]
+    named = with_writable_times(rows.select(columns), "the name of a partition")
+    values = [_texts(column) for column in named.columns]
     keys = pa.table({str(i): value for i, value in enumerate(values)})
     keys = keys.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     groups = keys.group_by([str(i) for i in range(len(columns))], use_threads=False)

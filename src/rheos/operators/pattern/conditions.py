@@ -20,6 +20,7 @@ from rheos.operators.pattern.matched_rows import MatchedRows
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import row_values
 from rheos.protocol.types import rows_of
 
 _AT_ONCE = 32
@@ -145,7 +146,7 @@ class ConditionFunctions:
                 known.update(enumerate(made, self._first + begin))
 
     def _key(self, event: int) -> Any:
-        row = self._row(event).select(self._ctx.ports[0].keys).to_pylist()[0]
+        row = row_values(self._row(event).select(self._ctx.ports[0].keys), 0)
         values = tuple(row.values())
         return values[0] if len(values) == 1 else values
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.parquet import check_schema, open_parquet
+from rheos.connectors.files.spark_calendar import has_old_times
 from rheos.runtimes.batch.pushdown_constants import INTEGER_NAMES
 
 _READ_AT_ONCE = 16
@@ -144,9 +145,7 @@ class _Footer:
 
     def _check_calendar(self, name: str) -> None:
         """Spark counts the days before 1582 in another way in files that old versions of it wrote."""
-        notes = self._metadata.metadata or {}
-        version = notes.get(b"org.apache.spark.version")
-        if b"org.apache.spark.legacyDateTime" in notes or (version is not None and version < b"3"):
+        if has_old_times(self._metadata.metadata):
             raise Unfit(f"has times by the old calendar of Spark in column {name!r}")
 
 

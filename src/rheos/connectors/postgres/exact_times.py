@@ -1,0 +1,76 @@
+"""Times and durations as PostgreSQL holds them, exactly or not at all: in microseconds, by eras."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pyarrow as pa
+
+from rheos.errors import InputError
+from rheos.formats.times_as_text import with_writable_times
+from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import shown_record, shown_value
+from rheos.protocol.time_bounds import Years, first_row
+
+OUR_ERA = Years(1, 300_000)
+"""The years that are written as they are; PostgreSQL ends in 294276."""
+
+_YEAR = re.compile(r"(-?\d{4,5})(-.*)")
+
+
+def exact_times(rows: Batch) -> Batch:
+    """Returns the rows with times in microseconds, and in UTC where they have a zone.
+
+    Raises InputError, naming column and record, where a value is finer, which PostgreSQL would round,
+    or too far.
+    """
+    rows = with_writable_times(rows, "text for PostgreSQL")
+    for at, field in enumerate(rows.schema):
+        exact = _in_microseconds(field.type)
+        if exact is None:
+            continue
+        column = rows.column(at)
+        try:
+            made = column.cast(exact)
+        except pa.ArrowInvalid:
+            row = first_row(column, partial(_misses, exact))
+            raise InputError(
+                f"column {field.name!r} holds {shown_value(column, row)}, and PostgreSQL holds "
+                "microseconds of 292,271 years at most",
+                record=shown_record(rows, row),
+                hint=f'round it before: .with_columns(col("{field.name}").dt.cast_time_unit("us"))',
+            ) from None
+        rows = rows.set_column(at, field.name, made)
+    return rows
+
+
+def with_era(times: pa.Array) -> pa.Array:
+    """Returns timestamps or dates as text, of which some are before the year 1: PostgreSQL has no year
+    0, and counts those before it as BC."""
+
+    def shown(text: str | None) -> str | None:
+        found = text and _YEAR.fullmatch(text)
+        if not found or int(found[1]) > 0:
+            return text
+        return f"{1 - int(found[1]):04d}{found[2]} BC"
+
+    return pa.array(map(shown, times.cast(pa.string()).to_pylist()), pa.string())
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType | None:
+    """The type that PostgreSQL's is read into; None where a column is written as it is."""
+    t = pa.types
+    if t.is_duration(kind) and kind.unit != "us":
+        return pa.duration("us")
+    if getattr(kind, "unit", None) != "ns":
+        return None
+    return pa.timestamp("us", kind.tz) if t.is_timestamp(kind) else pa.time64("us")
+
+
+def _misses(kind: pa.DataType, column: pa.Array) -> bool:
+    try:
+        column.cast(kind)
+    except pa.ArrowInvalid:
+        return True
+    return False

@@ -1,0 +1,25 @@
+"""Casts between Arrow's types that fail where a value would become another one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Returns the array as of another type. Raises ArrowInvalid where a value does not fit.
+
+    Arrow's own safe cast refuses cut integers and times, but takes the date of a timestamp, and makes
+    infinities of finite floats that a narrower type does not hold. That it rounds others is the
+    meaning of a narrower float.
+    """
+    made: pa.Array = array.cast(kind)
+    t = pa.types
+    if t.is_timestamp(array.type) and t.is_date(kind) and not made.cast(array.type).equals(array):
+        raise pa.ArrowInvalid(f"a time of day would be lost in {kind}")
+    if t.is_floating(kind) and t.is_floating(array.type) and kind.bit_width < array.type.bit_width:
+        overflown = pc.and_not(pc.is_inf(made), pc.is_inf(array))
+        if pc.any(overflown).as_py():
+            value = array[pc.index(overflown, True).as_py()]
+            raise pa.ArrowInvalid(f"{value} is beyond the range of {kind}")
+    return made
