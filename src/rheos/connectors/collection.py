@@ -24,9 +24,11 @@ from rheos.connectors.schemas import resolve, shorten, shown_row
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import SchemaError
 from rheos.protocol.casts import cast_exactly
+from rheos.protocol.pandas_frames import table_of_pandas
 from rheos.protocol.plain_values import plain_inside
 from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.types import TypeMismatch, batch_of
+from rheos.protocol.zones import without_fixed_offsets
 from rheos.site import located_at_call
 
 
@@ -52,7 +54,7 @@ def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None
     if isinstance(rows, pl.DataFrame):
         rows = arrow_table(rows)
     if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = _from_pandas(rows)
+        rows = _from_pandas(rows, wanted)
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
@@ -62,6 +64,7 @@ def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None
             record = type(first)
             wanted = wanted or resolve(record)[0]
         rows = _from_records(records, wanted)
+    rows = without_fixed_offsets(rows)
     if wanted is not None:
         rows = _fitted(rows, wanted)
     return rows.combine_chunks(), record
@@ -116,15 +119,15 @@ class _CollectionReader(SplitReader):
         return RowPlaces("index", list(range(self._last, self._row)))
 
 
-def _from_pandas(rows: Any) -> pa.Table:
+def _from_pandas(rows: Any, wanted: pa.Schema | None) -> pa.Table:
     """Of a DataFrame of pandas: its columns, without its index."""
     if not hasattr(rows, "columns"):
         raise SchemaError(
             f"a {type(rows).__name__} of pandas has no columns", hint='write series.to_frame("n")'
         )
     try:
-        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        return table_of_pandas(rows, wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, TypeMismatch) as error:
         raise SchemaError(
             f"the DataFrame of pandas cannot be rows: {error}",
             hint="give each column one type, such as with frame.convert_dtypes()",

@@ -31,6 +31,7 @@ from rheos.protocol.columns import TypeMismatch, column_of
 from rheos.protocol.elements import Batch
 from rheos.protocol.plain_values import plain_inside
 from rheos.protocol.polars_frames import arrow_column, arrow_table
+from rheos.protocol.zones import without_fixed_offsets
 from rheos.site import located_at_call
 
 BLOCK_ROWS = 16_384
@@ -269,7 +270,8 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
                 )
         if schema is None:
             columns = {column: _array(values, None) for column, values in made.items()}
-            batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+            made = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+            batch = without_fixed_offsets(made)
         else:
             fitted = [_array(made[field.name], field.type) for field in schema]
             batch = pa.RecordBatch.from_arrays(fitted, schema=schema)

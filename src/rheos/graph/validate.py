@@ -36,6 +36,7 @@ from rheos.graph.types import canonical, describe, key_type
 from rheos.graph.windows import Watermark
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
+from rheos.protocol.zones import unknown_zone
 
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
@@ -49,7 +50,15 @@ def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError
 
 
 def check_columns(schema: pa.Schema) -> None:
-    """Column names are unique, and none is of the hidden kind."""
+    """Column names are unique, and none is of the hidden kind; the zones of times are known."""
+    for field in schema:
+        zone = unknown_zone(field.type)
+        if zone is not None:
+            raise SchemaError(
+                f"column {field.name!r} has times in the zone {zone!r}, which expressions do not know",
+                hint='declare it in UTC, pa.timestamp("us", "UTC"), which holds the same instants, or '
+                'in a named zone, such as "Europe/Berlin"',
+            )
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:

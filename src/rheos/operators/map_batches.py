@@ -33,10 +33,10 @@ from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.given_columns import given_columns
-from rheos.operators.pandas_frames import pandas_frame, table_of_pandas
 from rheos.operators.records import UserRaised, check_kept, user_error
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch, strip_hidden, visible
+from rheos.protocol.pandas_frames import pandas_frame, table_of_pandas
 from rheos.protocol.polars_frames import arrow_table, polars_frame
 from rheos.protocol.shown_rows import row_values, shown_record
 from rheos.protocol.types import TypeMismatch

@@ -7,7 +7,8 @@ hold raises Unreadable: neither is it cut, nor is it an integer, which is what n
 from __future__ import annotations
 
 import typing
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from rheos.protocol.time_bounds import PYTHON, has_times_outside
 
-_MICROSECONDS_HINT = 'cast the column to microseconds before: .dt.cast_time_unit("us")'
+_MICROSECONDS_HINT = "drop the nanoseconds before, or make the column text: .cast(pl.String)"
 _YEARS_HINT = (
     "filter such rows out before with an expression, or look at the column in "
     'map_batches(..., form="arrow"), which takes every value'
@@ -33,8 +34,11 @@ class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
 
 
 def datetimes(array: pa.Array) -> list[Any]:
-    """Returns the timestamps as datetimes: in the column's zone, or naive where it has none."""
+    """Returns the timestamps as datetimes: in the column's zone, or naive where it has none. One with
+    nanoseconds is a pandas.Timestamp, which is a datetime that has them."""
     kind = array.type
+    if kind.unit == "ns":
+        return _with_nanoseconds(array, pa.timestamp("us", kind.tz), datetimes)
     if kind.tz is None:
         return _listed(_within_python(_in_microseconds(array, pa.timestamp("us"))))
     if kind.tz != "UTC":
@@ -68,12 +72,12 @@ def dates(array: pa.Array) -> list[Any]:
 
 
 def durations(array: pa.Array) -> list[Any]:
-    """Returns the durations as timedeltas."""
+    """Returns the durations as timedeltas. One with nanoseconds is a pandas.Timedelta, which is one."""
+    if array.type.unit == "ns":
+        return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
-    least = pc.min(array.view(pa.int64())).as_py()
-    if least == np.iinfo(np.int64).min:  # To numpy it is no duration, but a missing one.
-        us = array.view(pa.int64()).to_pylist()
-        return [None if each is None else timedelta(microseconds=each) for each in us]
+    if pc.min(array.view(pa.int64())).as_py() == np.iinfo(np.int64).min:
+        raise _beyond("timedelta")  # To numpy it is no duration, but a missing one.
     return _listed(array)
 
 
@@ -84,6 +88,23 @@ def times_of_day(array: pa.Array) -> list[Any]:
 
 _MSGPACK_TIME = np.dtype([("mark", "V3"), ("ns", ">u4"), ("s", ">i8")])
 _decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
+
+
+def _with_nanoseconds(
+    array: pa.Array, kind: pa.DataType, read: Callable[[pa.Array], list[Any]]
+) -> list[Any]:
+    """Reads a column in nanoseconds as one in microseconds, and by itself what that cannot hold."""
+    try:
+        return read(array.cast(kind))
+    except pa.ArrowInvalid:
+        pass
+    if pc.min(array.view(pa.int64())).as_py() == np.iinfo(np.int64).min:
+        raise Unreadable("to pandas, which has nanoseconds, it is a missing value", _YEARS_HINT)
+    found = read(array.cast(kind, safe=False))
+    parts = array.view(pa.int64()).fill_null(0).to_numpy() % 1000
+    for index in np.flatnonzero(parts).tolist():
+        found[index] = array[index].as_py()
+    return found
 
 
 def _in_zone(array: pa.Array) -> list[Any]:
@@ -99,7 +120,7 @@ def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return array.cast(kind)
     except pa.ArrowInvalid:
-        if getattr(array.type, "unit", None) == "ns":
+        if pa.types.is_time(kind):
             raise Unreadable("it is finer than Python's microseconds", _MICROSECONDS_HINT) from None
         raise _beyond("timedelta" if pa.types.is_duration(kind) else "datetime") from None
 

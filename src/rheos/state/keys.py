@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.errors import SchemaError, Site
-from rheos.protocol.columns import columns_to_python
+from rheos.errors import InputError, SchemaError, Site
+from rheos.protocol.columns import Unreadable, columns_to_python
 from rheos.protocol.elements import Batch
 from rheos.protocol.hashing import NullKeyError, plain
+from rheos.protocol.shown_rows import shown_value
+from rheos.protocol.time_bounds import first_row
 from rheos.state.key_groups import groups_of_columns, is_key_type, refuse_null_keys
 
 Key: TypeAlias = Any
@@ -79,10 +81,22 @@ class KeyCodec:
         refuse_null_keys(batch, self._names, self._keyed_at)
 
     def _column(self, position: int, column: pa.Array) -> list[Any]:
-        values = columns_to_python(column)
+        values = self._python(position, column)
         if position in self._floats:
             return [value + 0.0 if value == value else _NAN for value in values]
         return values
+
+    def _python(self, position: int, column: pa.Array) -> list[Any]:
+        try:
+            return columns_to_python(column)
+        except Unreadable as error:
+            row = first_row(column, lambda part: not _is_readable(part))
+            raise InputError(
+                f"the key column {self._names[position]!r} holds {shown_value(column, row)}, which "
+                f"cannot be a key: {error}",
+                site=self._keyed_at,
+                hint=error.hint,
+            ) from None
 
     def decode(self, data: bytes) -> Key:
         key = self._decoder.decode(data)
@@ -115,6 +129,14 @@ def windowed_codec(schema: pa.Schema, names: Sequence[str]) -> KeyCodec:
     bounds = [pa.field(name, pa.int64()) for name in WINDOW_COLUMNS]
     fields = [*(schema.field(name) for name in names), *bounds]
     return KeyCodec(pa.schema(fields), [*names, *WINDOW_COLUMNS], routed_by=len(names))
+
+
+def _is_readable(column: pa.Array) -> bool:
+    try:
+        columns_to_python(column)
+    except Unreadable:
+        return False
+    return True
 
 
 def _storage(name: str, kind: pa.DataType) -> pa.DataType:

@@ -33,11 +33,10 @@ from rheos.connectors.redis.connection import (
     check_reachable,
 )
 from rheos.connectors.redis.keys import KeyPattern, Separators
-from rheos.connectors.redis.text import check_fields, to_bytes
+from rheos.connectors.redis.text import as_fields, check_fields
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import Format
-from rheos.formats.times_as_text import with_writable_times
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
@@ -160,8 +159,8 @@ class CommandEncoder:
         return of_texts(texts, counts)
 
     def _hash(self, rows: Batch, key: pa.Array) -> tuple[pa.Array, Any]:
-        given = with_writable_times(rows.select(self._names), "a field of Redis")
-        values = {name: argument(to_bytes(given.column(name))) for name in self._names}
+        fields = as_fields(rows.select(self._names))
+        values = {name: argument(field) for name, field in fields.items()}
         names = {name: bulk(name.encode()) for name in self._names}
         pairs = [concatenated(names[name], value) for name, value in values.items()]
         texts, set_ = with_those_there(b"HSET", key, pairs, each=2)

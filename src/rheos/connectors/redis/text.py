@@ -18,6 +18,7 @@ from rheos.connectors.schemas import is_bytes
 from rheos.errors import SchemaError
 from rheos.formats.decimal_text import cast_text
 from rheos.formats.sifting import RowsError, sift
+from rheos.formats.times_as_text import with_writable_times
 from rheos.protocol.elements import Batch
 
 _HELD = (
@@ -52,6 +53,13 @@ def to_bytes(column: pa.Array) -> pa.Array:
     if not is_bytes(column.type):
         column = column.cast(pa.string())
     return column.cast(pa.binary())
+
+
+def as_fields(rows: Batch) -> dict[str, pa.Array]:
+    """Returns the columns of the rows as the fields of a hash: columns of `binary` by their names.
+    Raises InputError, naming column and record, for a time that has no text."""
+    writable = with_writable_times(rows, "text for Redis")
+    return {name: to_bytes(writable.column(name)) for name in writable.schema.names}
 
 
 def from_bytes(

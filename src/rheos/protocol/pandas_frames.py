@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from rheos.errors import InputError
 from rheos.protocol.columns import column_of
 from rheos.protocol.elements import Batch
-from rheos.protocol.plain_values import is_missing
+from rheos.protocol.plain_values import is_missing, plain_inside
 from rheos.protocol.shown_rows import shown_record
 from rheos.protocol.types import read_column
 
@@ -77,30 +77,36 @@ def _nullable_dtype(kind: pa.DataType) -> Any:
     return None
 
 
-def table_of_pandas(frame: Any, declared: pa.Schema) -> pa.Table:
-    """Returns the frame's columns as Arrow has them. Raises TypeMismatch, or what Arrow raises, where a
-    column has none, and ValueError where two have one name.
+def table_of_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
+    """Returns the frame's columns as Arrow has them, without its index. Raises TypeMismatch, or what
+    Arrow raises, where a column has none, and ValueError where two have one name.
 
-    A value of an object column is taken as the result of a function per record is. NaN is a missing
-    value in a column that is declared as nullable, which is pandas' rule, unless pandas' own Float64
-    tells them apart; in one that is declared without nulls it is NaN.
+    A value of an object column is taken as the result of a function per record is; where the column is
+    not declared, its type is that of its values. NaN is a missing value in a column that may be null,
+    which is pandas' rule, unless pandas' own Float64 tells them apart; in one that is declared without
+    nulls it is NaN.
     """
     if not frame.columns.is_unique:
         raise ValueError(f"two columns have one name: {', '.join(map(str, frame.columns))}")
-    fields = {field.name: field for field in declared}
-    columns = {str(name): _column(frame[name], fields.get(str(name))) for name in frame.columns}
+    fields = {field.name: field for field in declared or ()}
+    columns = {}
+    for name in frame.columns:
+        try:
+            columns[str(name)] = _column(frame[name], fields.get(str(name)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"column {str(name)!r}: {error}") from error
     return pa.table(columns)
 
 
 def _column(series: Any, field: pa.Field | None) -> Any:
-    if field is None:
-        return pa.array(series)
-    floats = pa.types.is_floating(field.type)
+    floats = field is not None and pa.types.is_floating(field.type)
     if series.dtype == object:
         values = [None if _is_none(value, floats) else value for value in series]
+        if field is None:
+            return pa.array(plain_inside(values))
         return column_of(values, field.with_nullable(True))
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":
-        return pa.array(series.to_numpy(), from_pandas=field.nullable or not floats)
+    if field is not None and floats and not field.nullable and isinstance(series.dtype, np.dtype):
+        return pa.array(series.to_numpy(), from_pandas=False)
     return pa.array(series)
 
 

@@ -1,0 +1,93 @@
+"""A value crosses every border unchanged, or an error names its column: alone as in company."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_type_hints
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rheos.connectors.spark.types import _PLAIN as SPARK_TYPES
+from rheos.errors import InternalError, RheosError
+from rheos.graph.nodes import MapBatchesSpec
+from rheos.protocol.elements import Batch
+from rheos.protocol.types import _SIMPLE as ANNOTATED
+from rheos.testing.connector_kit.column_types import COLUMNS
+from tests.borders.borders import BORDERS, Border
+from tests.borders.values import NAN, TYPES, plain, rows_of_type
+
+every_border = pytest.mark.parametrize("name", BORDERS)
+
+
+def outcome(border: Border, rows: Batch) -> list[Any] | str:
+    """What the values mean behind the border, or its error."""
+    try:
+        crossed = border(rows)
+    except RheosError as error:
+        return _of_user_data(error)
+    assert crossed.num_rows == rows.num_rows
+    return plain(crossed.column(0))
+
+
+def _of_user_data(error: RheosError) -> str:
+    assert not isinstance(error, InternalError)
+    assert "'v" in str(error) or error.record is not None, f"it names no column and no record: {error}"
+    return str(error)
+
+
+def holds(name: str, rows: Batch) -> None:
+    """Whichever rows share the batch, each comes out as it went in, or there is an error."""
+    border, kind = BORDERS[name], rows.schema.field(0).type
+    want = [documented(name, each) for each in plain(rows.column(0))]
+    alone = [outcome(border, rows.slice(at, 1)) for at in range(rows.num_rows)]
+    for found, wanted in zip(alone, want, strict=True):
+        assert isinstance(found, str) or repr(found) == repr([wanted]), (
+            f"{kind}: {wanted} became {found}"
+        )
+    refused = [isinstance(each, str) for each in alone]
+    if any(refused):
+        together = outcome(border, rows)
+        assert isinstance(together, str), f"{kind}: refused alone, and together {together}"
+    fine = [at for at, bad in enumerate(refused) if not bad]
+    if fine:
+        together = outcome(border, rows.take(pa.array(fine)))
+        assert repr(together) == repr([want[at] for at in fine]), f"{kind}: in company"
+
+
+def documented(name: str, value: Any) -> Any:
+    """What the pages say becomes of the value; else it is unchanged."""
+    if name == "format json" and value in (NAN, float("inf"), float("-inf")):
+        return None
+    if name == "a key" and isinstance(value, float) and value == 0:
+        return 0.0
+    return value
+
+
+@every_border
+def test_extremes_cross_unchanged_or_are_refused(name: str) -> None:
+    for kind, (_, edges, _) in TYPES.items():
+        holds(name, rows_of_type(kind, [*edges, None]))
+
+
+@every_border
+@settings(max_examples=12, phases=[Phase.generate], deadline=None)
+@given(data=st.data())
+def test_drawn_values_cross_unchanged_or_are_refused(name: str, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(list(TYPES)))
+    _, edges, drawn = TYPES[kind]
+    value = st.none() | st.sampled_from(edges) | drawn
+    holds(name, rows_of_type(kind, data.draw(st.lists(value, min_size=1, max_size=6))))
+
+
+def test_every_type_that_is_known_is_tried() -> None:
+    known = {*ANNOTATED.values(), *(column.type for column in COLUMNS.values()), *SPARK_TYPES.values()}
+    kinds = {make([]).type for make, _, _ in TYPES.values()}
+    untried = {kind for kind in known - kinds if not pa.types.is_nested(kind)} - {pa.null()}
+    assert not untried, "give these types extremes in values.py"
+
+
+def test_every_form_of_map_batches_is_a_border() -> None:
+    forms = get_args(get_type_hints(MapBatchesSpec)["form"])
+    assert {f"map_batches, {form}" for form in forms} <= set(BORDERS)
