@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pyarrow as pa
@@ -13,10 +15,13 @@ from rheos.connectors.spark.types import _PLAIN as SPARK_TYPES
 from rheos.errors import InternalError, RheosError
 from rheos.graph.nodes import MapBatchesSpec
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import rows_values, shown_record
 from rheos.protocol.types import _SIMPLE as ANNOTATED
 from rheos.testing.connector_kit.column_types import COLUMNS
 from tests.borders.borders import BORDERS, Border
 from tests.borders.values import NAN, TYPES, plain, rows_of_type
+
+SOURCES = Path(__file__).parents[2] / "src"
 
 every_border = pytest.mark.parametrize("name", BORDERS)
 
@@ -91,3 +96,17 @@ def test_every_type_that_is_known_is_tried() -> None:
 def test_every_form_of_map_batches_is_a_border() -> None:
     forms = get_args(get_type_hints(MapBatchesSpec)["form"])
     assert {f"map_batches, {form}" for form in forms} <= set(BORDERS)
+
+
+def test_errors_show_rows_that_python_cannot_hold() -> None:
+    """An error about a row never fails on the row: whoever shows one asks `shown_rows`."""
+    for kind, (_, edges, _) in TYPES.items():
+        rows = rows_of_type(kind, [*edges, None])
+        assert len(rows_values(rows)) == rows.num_rows
+        assert all(shown_record(rows, row) for row in range(rows.num_rows))
+    by_hand = [
+        str(file.relative_to(SOURCES))
+        for file in SOURCES.rglob("*.py")
+        if re.search(r"slice\(.*\.to_pylist\(\)\[0\]", file.read_text())
+    ]
+    assert not by_hand, "use protocol/shown_rows.py"

@@ -11,7 +11,7 @@ import msgspec
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.shown_rows import row_values
+from rheos.protocol.shown_rows import rows_values
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,7 @@ class _PrintWriter(SinkWriter):
         self._encoder = msgspec.json.Encoder(enc_hook=str)
 
     def write(self, batch: Batch) -> None:
-        try:
-            rows = batch.to_pylist()
-        except (ValueError, OverflowError):  # Python has no object for one of the values.
-            rows = [row_values(batch, at) for at in range(batch.num_rows)]
-        lines = [self._prefix + self._encoder.encode(row) for row in rows]
+        lines = [self._prefix + self._encoder.encode(row) for row in rows_values(batch)]
         self._out.write(b"\n".join([*lines, b""]).decode())
         self._out.flush()
 

@@ -16,7 +16,8 @@ from rheos.errors import InternalError, RheosError
 from rheos.operators.contract import Operator, Out, PortType
 from rheos.operators.keyed import KeyedCore
 from rheos.operators.keyed_function import KeyedFunctionOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch, strip_hidden
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch
+from rheos.protocol.shown_rows import rows_values
 
 
 class StepKind(Enum):
@@ -116,7 +117,7 @@ class KeyReplay(CallWatcher):
         error: RheosError | None = None
         try:
             for given in self._deliver(piece):
-                out += (GivenRow(row, given.tag) for row in strip_hidden(given.batch).to_pylist())
+                out += (GivenRow(row, given.tag) for row in rows_values(given.batch))
         except RheosError as raised:
             error = raised.located(site=planned.site, operator=planned.name)
         except Exception as raised:
@@ -170,7 +171,7 @@ class KeyReplay(CallWatcher):
         if isinstance(piece, Risen):
             self._step(StepKind.WATERMARK, None, None, (None, piece.watermark_ms), out, error)
         else:
-            (row,) = strip_hidden(piece.batch).to_pylist()
+            (row,) = rows_values(piece.batch)
             times = (_hidden(piece.batch, TS), _hidden(piece.batch, SWM))
             self._step(StepKind.ROW, piece.port, row, times, out, error)
 

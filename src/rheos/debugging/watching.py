@@ -17,6 +17,7 @@ from rheos.operators.contract import PortType
 from rheos.operators.keyed import KeyedCore
 from rheos.operators.records import is_single
 from rheos.protocol.elements import visible
+from rheos.protocol.shown_rows import row_values
 from rheos.protocol.types import RecordCollector, TypeMismatch
 
 
@@ -149,7 +150,7 @@ def as_row(record: Any, schema: pa.Schema, kind: type | None) -> dict[str, Any]:
     collector = RecordCollector(visible(schema), kind)
     try:
         collector.add(record)
-        row: dict[str, Any] = collector.batch().to_pylist()[0]
+        row: dict[str, Any] = row_values(collector.batch(), 0)
     except (AttributeError, KeyError, TypeError, TypeMismatch):
         return {"": record}
     return row

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from rheos.protocol.shown_rows import values_of
+
 _OLD, _NEW = "old", "new"
 _SIDE, _TURN, _SAME = "__side", "__turn", "__same"
 
@@ -103,7 +105,7 @@ def _comparable(old: pa.Table, new: pa.Table, name: str) -> bool:
 
 def _as_text(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     for name in columns:
-        values = table.column(name).to_pylist()
+        values = values_of(table.column(name))
         text = pa.array([None if value is None else str(value) for value in values], pa.string())
         table = table.set_column(table.column_names.index(name), name, text)
     return table

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import value_of
 
 FROM_STATE = -1
 """Stands among links for what was in the state that the program began with."""
@@ -77,7 +78,7 @@ class TracedRow:
     detail: SplitPlace | FunctionCall | None
 
     def value(self, column: str) -> Any:
-        return self.batch.column(column)[self.at].as_py()
+        return value_of(self.batch.column(column), self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ nanoseconds, is shown as Arrow writes it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -26,6 +26,24 @@ def row_values(rows: Batch, row: int) -> dict[str, Any]:
     return {
         name: value_of(column, 0) for name, column in zip(one.schema.names, one.columns, strict=True)
     }
+
+
+def rows_values(rows: Batch) -> list[dict[str, Any]]:
+    """Returns the values of all rows by the names of their visible columns."""
+    shown = strip_hidden(rows)
+    columns = map(values_of, shown.columns)
+    if not shown.num_columns:
+        return [{} for _ in range(rows.num_rows)]
+    return [dict(zip(shown.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Returns all values of a column as Python objects, or as `AsText` where Python has none."""
+    try:
+        return cast("list[Any]", column.to_pylist())
+    except (ValueError, OverflowError, pa.ArrowException):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return [value_of(chunk, row) for chunk in chunks for row in range(len(chunk))]
 
 
 def shown_record(rows: Batch, row: int, limit: int = 500) -> str:

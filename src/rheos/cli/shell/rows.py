@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.errors import InputError
 from rheos.graph.changes import OP, Changes
+from rheos.protocol.shown_rows import values_of
 
 MOST_ROWS = 100_000
 """Rows of a table that changes. Of rows that stay, the last so many are kept."""
@@ -33,7 +34,7 @@ class CurrentRows:
 
     def add(self, table: pa.Table) -> None:
         """Raises InputError where there are too many to show."""
-        columns = [table[name].to_pylist() for name in self.names]
+        columns = [values_of(table[name]) for name in self.names]
         rows = zip(*columns, strict=True) if columns else ()
         if self._changes is None:
             self._stay.extend(rows)

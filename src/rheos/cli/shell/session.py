@@ -19,6 +19,7 @@ from rheos.cli.shell.rows import CurrentRows, cell, drawn
 from rheos.errors import ConfigurationError, Site
 from rheos.graph.validate import unbounded_sources
 from rheos.job import JobHandle, JobState, JobStatus
+from rheos.protocol.shown_rows import values_of
 from rheos.site import done_for
 from rheos.sql.dialect import parse
 from rheos.sql.session import SqlSession
@@ -204,7 +205,7 @@ class ShellSession:
         """Writes each row as it comes, a line each."""
         self._say("\t".join(names))
         for table in self._coming(handle):
-            for row in zip(*(table[name].to_pylist() for name in names), strict=True):
+            for row in zip(*(values_of(table[name]) for name in names), strict=True):
                 self._say("\t".join(map(cell, row)))
 
     def _coming(self, handle: JobHandle) -> Iterator[pa.Table]:
