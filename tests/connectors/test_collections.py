@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -123,3 +125,26 @@ def test_rows_are_printed_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
         first, second = capsys.readouterr().out.splitlines()
         assert first == f'{name}[3]> {{"n":1,"at":"2026-01-01T00:00:00Z","t":"é\\n"}}'
         assert second == f'{name}[3]> {{"n":null,"at":null,"t":null}}'
+
+
+def test_dicts_have_the_columns_that_any_of_them_has() -> None:
+    table = collection([{"a": 1}, {"a": 2, "b": 3}]).table
+    assert table.to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": 3}]
+
+
+def test_a_fixed_offset_is_read_as_utc_and_a_named_zone_is_kept() -> None:
+    fixed, named = timezone(timedelta(hours=5, minutes=30)), ZoneInfo("Europe/Berlin")
+    for zone, kept in ((fixed, "UTC"), (named, "Europe/Berlin")):
+        at = datetime(2026, 3, 1, 12, tzinfo=zone)
+        table = collection([{"at": at, "list": [at]}]).table
+        assert table.schema.field("at").type.tz == kept
+        assert table.column("at")[0].as_py() == at == table.column("list")[0].as_py()[0]
+
+
+def test_nanoseconds_of_pandas_are_not_cut() -> None:
+    fine = pd.Timestamp("2026-03-01T12:00:00.123456789")
+    with pytest.raises(SchemaError, match=r"column 'at'.*finer than microseconds"):
+        collection([{"at": fine}])
+    schema = pa.schema([("at", pa.timestamp("ns"))])
+    assert collection([{"at": fine}], schema).table.column("at")[0].as_py() == fine
+    assert collection(pd.DataFrame({"at": [fine]})).table.column("at")[0].as_py() == fine

@@ -129,3 +129,39 @@ def test_what_the_function_raises_is_located() -> None:
     assert caught.value.site.file == __file__
     assert caught.value.record is not None
     assert "3" in caught.value.record
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_the_dtype_in_pandas_is_that_of_the_column_whatever_its_rows(nullable: bool) -> None:
+    """An integer beside a null is no float, and keeps what is beyond 2**53."""
+    kinds = {"i": pa.int64(), "u": pa.uint64(), "f": pa.float64(), "b": pa.bool_()}
+    schema = pa.schema([pa.field(name, kind, nullable) for name, kind in kinds.items()])
+    whole = {"i": 2**60 + 1, "u": 2**64 - 1, "f": float("nan"), "b": True}
+    rows = [whole, dict.fromkeys(whole) if nullable else whole]
+    seen = set()
+
+    def look(frame: pd.DataFrame) -> pd.DataFrame:
+        seen.add(tuple(map(str, frame.dtypes)))
+        return frame
+
+    op = MapBatchesOperator(context(schema, schema), MapBatchesSpec(look, "pandas"))
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    for part in (batch, batch.slice(0, 1), batch.slice(1, 1)):
+        (out,) = op.on_batch(0, part)
+        assert repr(out.batch.to_pylist()) == repr(part.to_pylist())
+    names = ("Int64", "UInt64", "Float64", "boolean")
+    assert seen == {names if nullable else ("int64", "uint64", "float64", "bool")}
+
+
+def test_nan_of_numpy_is_null_where_null_may_be() -> None:
+    def gave(*, nullable: bool) -> Any:
+        schema = pa.schema([pa.field("f", pa.float64(), nullable)])
+        op = MapBatchesOperator(
+            context(schema, schema),
+            MapBatchesSpec(lambda frame: pd.DataFrame({"f": [float("nan")]}), "pandas"),
+        )
+        (out,) = op.on_batch(0, pa.record_batch([[1.0]], schema=schema))
+        return out.batch.column("f")[0].as_py()
+
+    assert gave(nullable=True) is None
+    assert str(gave(nullable=False)) == "nan"

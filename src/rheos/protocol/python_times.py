@@ -40,7 +40,7 @@ def datetimes(array: pa.Array) -> list[Any]:
     if kind.unit == "ns":
         return _with_nanoseconds(array, pa.timestamp("us", kind.tz), datetimes)
     if kind.tz is None:
-        return _listed(_within_python(_in_microseconds(array, pa.timestamp("us"))))
+        return _within_python(_in_microseconds(array, pa.timestamp("us")))
     if kind.tz != "UTC":
         return _in_zone(array)
     us = _in_microseconds(array, pa.timestamp("us", "UTC")).view(pa.int64()).fill_null(0).to_numpy()
@@ -68,7 +68,7 @@ def dates(array: pa.Array) -> list[Any]:
             raise Unreadable(
                 "it is a date with a time of day", "cast the column to a timestamp"
             ) from None
-    return _listed(_within_python(array))
+    return _within_python(array)
 
 
 def durations(array: pa.Array) -> list[Any]:
@@ -125,10 +125,17 @@ def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
         raise _beyond("timedelta" if pa.types.is_duration(kind) else "datetime") from None
 
 
-def _within_python(array: pa.Array) -> pa.Array:
-    if has_times_outside(array, PYTHON):
+_FEW_ROWS = 128
+"""Up to here looking at each object costs less than asking Arrow."""
+
+
+def _within_python(array: pa.Array) -> list[Any]:
+    few = len(array) < _FEW_ROWS
+    found = _listed(array) if few or not has_times_outside(array, PYTHON) else None
+    # What Python has no object for is an integer to numpy, or a missing value.
+    if found is None or (few and (int in map(type, found) or found.count(None) != array.null_count)):
         raise _beyond("date" if pa.types.is_date(array.type) else "datetime")
-    return array
+    return found
 
 
 def _beyond(holder: str) -> Unreadable:

@@ -197,13 +197,13 @@ def rows_of(batch: Batch, record: type | None) -> list[Any]:
     readers = field_readers(record)
     if not readers:
         return [record() for _ in range(batch.num_rows)]
-    missing = readers.keys() - set(batch.schema.names)
-    if missing:
+    try:
+        columns = [read_column(batch, name, read) for name, read in readers.items()]
+    except KeyError as error:
         raise SchemaError(
-            f"{record.__name__} has a field that the stream has not: {min(missing)!r}",
+            f"{record.__name__} has a field that the stream has not: {error}",
             hint=f"the columns are {', '.join(visible(batch.schema).names)}",
-        )
-    columns = [read_column(batch, name, read) for name, read in readers.items()]
+        ) from None
     try:
         return list(map(maker_of(record), *columns))
     except Exception as error:
