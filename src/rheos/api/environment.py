@@ -424,7 +424,12 @@ class Environment:
         config = replace(self._config, job=JobId("dataframe"))
         session = get_session(config, self._parallelism)
         plan = self._plan_of(graph, "to_dataframe")
-        return to_dataframe(session, plan, batch_rows=self._config.task.batch_rows)
+        return to_dataframe(
+            session,
+            plan,
+            batch_rows=self._config.task.batch_rows,
+            limits=self._config.state.limits,
+        )
 
     def plan(self, name: str = "job") -> PhysicalPlan:
         """What would run, for tools that look at a program without running it."""

@@ -197,6 +197,9 @@ def _state(merged: Merged) -> StateConfig:
         config = StateConfig.of(said)
     with merged.checking("state.memory_bytes"):
         _check_whole("the memory of the state", config.memory_bytes, at_least=_LEAST_STATE_BYTES)
+    for name in ("rows_per_key", "matches_per_key"):
+        with merged.checking(f"state.{name}"):
+            _check_whole(name, getattr(config, name), at_least=1)
     return config
 
 

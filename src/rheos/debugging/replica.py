@@ -20,6 +20,7 @@ from rheos.operators.contract import Operator, OperatorContext
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import Attempt, CheckpointId
 from rheos.protocol.snapshots import RestoredState
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
@@ -64,6 +65,7 @@ class Replica:
             clock=clock,
             io=InstantIo(),
             batch_rows=_BATCH_ROWS,
+            state=StateConfig().without_limits(),
             scratch=folder_of(self, "rheos-debug-"),
             program=plan.context,
         )

@@ -68,7 +68,7 @@ def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, *, allow_dropped:
         from_savepoint=folder,
         allow_dropped=allow_dropped,
         # The files of a database are read by that database alone.
-        state=StateConfig(Backend.ROCKSDB if any(files) else Backend.MEMORY),
+        state=StateConfig(Backend.ROCKSDB if any(files) else Backend.MEMORY).without_limits(),
         history=None,
         until_now=True,
     )

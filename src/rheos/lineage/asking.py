@@ -207,7 +207,7 @@ def _answer(
     handles = () if checkpoint is None else checkpoint.savepoint.entry.handles
     # The files of a database are read by that database alone.
     in_files = any(handle.mode is PartMode.FILE for handle in handles)
-    state = StateConfig(Backend.ROCKSDB if in_files else Backend.MEMORY)
+    state = StateConfig(Backend.ROCKSDB if in_files else Backend.MEMORY).without_limits()
     with scratch_folder(None) as folder:
         replay = TracedRun(job, plan, input.tapes, restored, state, folder)
         try:

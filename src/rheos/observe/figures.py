@@ -44,6 +44,7 @@ class Scope(Enum):
     PATH = ("source", "sink", "subtask")
     NAMED = ("operator", "name", "subtask")
     CALL = ("call", "subtask")
+    KEY = ("operator", "key", "subtask")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -341,6 +342,15 @@ KEYS = _gauge(
     "keys of which it has state, where it knows without counting",
     "rocksdb.estimate-num-keys",
     over=Merge.LAST,
+)
+LARGEST_KEY = _gauge(
+    "largest_key",
+    Unit.COUNT,
+    Scope.KEY,
+    "the most rows, elements, values or partial matches that one key has kept in this attempt, and "
+    "which key; from 100 on, and exact to an eighth",
+    across=Merge.MOST,
+    over=Merge.MOST,
 )
 COMMITS = _counter(
     "commits", Unit.COUNT, Scope.OPERATOR, "commits of the sink, in its task", "successfulCommits"

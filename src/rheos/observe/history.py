@@ -108,8 +108,9 @@ class MomentMaker:
 
 
 def _is_kept(reading: Reading) -> bool:
-    """Splits come and go, and may be many: of them there is the skew, and the lag of the source."""
-    return FIGURES[reading.figure].scope is not Scope.SPLIT
+    """Splits and keys come and go, and may be many: the history has the skew of splits, and the lag of
+    the source."""
+    return FIGURES[reading.figure].scope not in (Scope.SPLIT, Scope.KEY)
 
 
 def _numbers(reading: Reading) -> dict[str, float]:

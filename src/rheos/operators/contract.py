@@ -49,6 +49,7 @@ from rheos.protocol.ports import Clock, TaskIo
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB, StateConfig
+from rheos.state.key_limit import Kept, KeyLimit
 
 
 class Out(NamedTuple):
@@ -129,6 +130,14 @@ class OperatorContext:
     """What its function shows; read when its progress is reported."""
     program: JobContext = field(default_factory=JobContext)
     """What all functions of the job are given."""
+    limits: list[KeyLimit] = field(default_factory=list)
+    """What one key may keep in the operator at the most, by kind of state."""
+
+    def key_limit(self, kept: Kept) -> KeyLimit:
+        """Returns a new limit of what one key may keep."""
+        limit = KeyLimit.of(self.state, kept, site=self.site, operator=self.name)
+        self.limits.append(limit)
+        return limit
 
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by

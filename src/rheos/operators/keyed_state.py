@@ -77,6 +77,7 @@ def make_backend(
     """The backend that the job is configured for. `scope` holds the key that code runs under; None
     is for operators that use its stores themselves."""
     scope = KeyScope(ctx.clock) if scope is None else scope
+    scope.limit = ctx.key_limit
     match ctx.state.backend:
         case Backend.MEMORY:
             return MemoryBackend(keys, ctx.max_parallelism, scope, ctx.scratch)

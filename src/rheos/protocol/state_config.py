@@ -8,6 +8,7 @@ from enum import Enum
 from rheos.errors import ConfigurationError
 
 MIB = 1024 * 1024
+_NO_LIMIT = 2**62
 
 
 class Backend(Enum):
@@ -31,6 +32,20 @@ class StateConfig:
     operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
     directory: str | None = None
     """The local folder for state on disk; None takes the one Spark gives its workers."""
+    rows_per_key: int = 10_000_000
+    """Largest number of rows, list elements, map entries or different values that one key may keep in
+    one operator, where neither event time nor a time to live bounds them. More ends the job."""
+    matches_per_key: int = 100_000
+    """Largest number of partial matches of a pattern that one key may have. More ends the job."""
+
+    @property
+    def limits(self) -> StateConfig:
+        """The limits of each key alone, with all else as it is by default."""
+        return StateConfig(rows_per_key=self.rows_per_key, matches_per_key=self.matches_per_key)
+
+    def without_limits(self) -> StateConfig:
+        """The same for a replay, whose rows were within the limits of the job that had them."""
+        return replace(self, rows_per_key=_NO_LIMIT, matches_per_key=_NO_LIMIT)
 
     @staticmethod
     def of(given: object) -> StateConfig:

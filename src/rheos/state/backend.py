@@ -9,17 +9,21 @@ referred to, and encoded when the part is written.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.expiry import Expiry, Sweeper
+from rheos.state.key_limit import KeyLimit
 from rheos.state.keys import Key
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ListStore, MapStore, ValueStore
 from rheos.state.timers import TimerService
+
+_ONE_OF = 8
+"""One of so many keys of a batch has the sizes of its lists and maps looked at."""
 
 
 class KeyedStateBackend(ABC):
@@ -32,6 +36,8 @@ class KeyedStateBackend(ABC):
     def __init__(self) -> None:
         self.sweepers: list[Sweeper] = []
         """Of the stores whose entries expire."""
+        self._watched: list[tuple[ListStore | MapStore, KeyLimit]] = []
+        self._turn = 0
 
     def keys_held(self) -> int | None:
         """How many keys the state has that holds the most; None where that would have to be counted."""
@@ -63,6 +69,25 @@ class KeyedStateBackend(ABC):
         """Called between calls of user code, with about the keys of the next ones. A value that was
         read before is no more the one that is kept: it is to be read again."""
         self.sweep(len(keys))
+        if self._watched:
+            self._look(keys)
+
+    def watch(self, store: ListStore | MapStore, limit: KeyLimit) -> None:
+        """Limits the lists or maps of a store. One of some keys is looked at in turn, so a key may be
+        above the limit by what a few batches of its rows add."""
+        self._watched.append((store, limit))
+
+    def _look(self, keys: Sequence[Key]) -> None:
+        self._turn = (self._turn + 1) % _ONE_OF
+        if not keys:
+            return
+        some = keys[self._turn % len(keys) :: _ONE_OF]
+        for store, limit in self._watched:
+            values: Mapping[Key, Sized] = store.values
+            for key in some:
+                found = values.get(key)
+                if found is not None and len(found) > limit.due:
+                    limit.see(len(found), key)
 
     def sweep(self, keys: int) -> None:
         """Clears away a little of what is gone. Called between calls of user code, as by `prepare`."""

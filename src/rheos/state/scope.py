@@ -6,11 +6,13 @@ code, and event time as it comes; state that expires is held against these two c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rheos.errors import StateAccessError
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ports import Clock
+from rheos.state.key_limit import Kept, KeyLimit
 
 
 class NoKey:
@@ -27,13 +29,19 @@ class NoKey:
 NO_KEY = NoKey()
 
 
+def _unlimited(kept: Kept) -> KeyLimit:
+    return KeyLimit(kept, 2**62)
+
+
 class KeyScope:
     """The current key, and the current time of both kinds, in ms since the epoch."""
 
-    __slots__ = ("clock", "key", "passed_ms")
+    __slots__ = ("clock", "key", "limit", "passed_ms")
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.limit: Callable[[Kept], KeyLimit] = _unlimited
+        """Makes a limit of what one key may keep."""
         self.key: Any = NO_KEY
         self.passed_ms = MIN_TIMESTAMP_MS
         """Event time: no call from here on is at an earlier one. It rises between calls alone."""

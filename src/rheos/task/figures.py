@@ -62,6 +62,9 @@ def _operator(id: str, operator: Operator, now_ms: int) -> Iterator[Reading]:
     keys = operator.keys_held()
     if keys is not None:
         yield Reading(f.KEYS.name, (id,), keys)
+    largest = max(operator.ctx.limits, key=lambda limit: limit.largest, default=None)
+    if largest is not None and largest.largest:
+        yield Reading(f.LARGEST_KEY.name, (id, largest.key), largest.largest)
     if not isinstance(operator, SourceOperator):
         return
     progress = operator.progress(now_ms)

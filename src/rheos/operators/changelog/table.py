@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, TypeAlias
+from functools import cached_property, partial
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
@@ -51,7 +51,7 @@ from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.running import STATE, RunningStateOperator
 from rheos.operators.running_retracted import GivenExtreme, RowsWithValues
-from rheos.operators.running_state import KeptAggregates, running_shape
+from rheos.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
 from rheos.operators.running_values import DiskValues, MemoryValues
 from rheos.operators.signed_sums import (
     SignedSum,
@@ -63,6 +63,7 @@ from rheos.operators.signed_sums import (
 from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
+from rheos.state.key_limit import CountedLimit, Kept
 from rheos.state.slots import Slots
 
 SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
@@ -189,6 +190,7 @@ class TableOperator(RunningStateOperator):
         super().__init__(ctx, self._plan.states)
         self._aggregates = spec.aggregates
         self._of_changes = spec.of_changes
+        self._limits = {name: CountedLimit(ctx.key_limit(Kept.VALUES)) for name in self._plan.values}
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
@@ -251,6 +253,9 @@ class TableOperator(RunningStateOperator):
             counts = there.run(of_pairs, added)[_ROWS].to_numpy(zero_copy_only=False)
         if counts.min(initial=0) < 0:
             raise was_not_there(self.ctx, batch, int(places[counts.argmin()]), self._keys)
+        if isinstance(there, MemoryRunningState):
+            largest = partial(self._most_values, there)
+            self._limits[state].add(len(places), len(there), largest)
         return RowsWithValues(
             batch=Segments(slots, int(slots.max()) + 1),
             places=places,
@@ -260,6 +265,19 @@ class TableOperator(RunningStateOperator):
             counts=counts,
             pairs=Segments(of_pairs, int(of_pairs.max(initial=0)) + 1),
         )
+
+    def _most_values(self, there: MemoryRunningState) -> tuple[int, Any]:
+        """The most values that a key has, and the key."""
+        at = there.there()
+        columns = there.keys(np.arange(len(there)) if at is None else at)[: len(self._keys)]
+        counted = (
+            pa.table(columns, names=self._keys).group_by(self._keys).aggregate([([], "count_all")])
+        )
+        if not counted.num_rows:
+            return 0, ()
+        most = int(np.argmax(counted.column("count_all").to_numpy()))
+        found = counted.slice(most, 1).to_pylist()[0]
+        return found.pop("count_all"), tuple(found.values())
 
     def _extreme(
         self, name: str, agg: Min | Max, state: str, rows: RowsWithValues, batch: Batch

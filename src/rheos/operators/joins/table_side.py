@@ -31,6 +31,7 @@ from rheos.protocol.elements import TS, Batch, visible
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.key_index import KeySlots
+from rheos.state.key_limit import KeyLimit
 from rheos.state.parts import DeltaChain
 from rheos.state.slots import Slots
 
@@ -55,6 +56,7 @@ class TableSide:
         ttl_ms: int | None,
         max_parallelism: int,
         folder: SpillFolder | None,
+        limit: KeyLimit | None = None,
     ) -> None:
         """`own`: the columns that its rows are known by; None: they only come, and none goes. `keeps`:
         whether its rows are given without a partner, too."""
@@ -64,6 +66,7 @@ class TableSide:
         self._ttl_ms = ttl_ms
         self._max_parallelism = max_parallelism
         self._folder = folder
+        self._limit = limit
         self.columns = visible(port.schema) if own is None else table_columns(port.schema)
         self._schema = self.columns.append(pa.field(TS, pa.int64()))
         self.keeps = keeps
@@ -165,6 +168,12 @@ class TableSide:
         self._counts = _by_slot(self._counts, slots, 0)
         np.add.at(self._counts, slots, 1)
         self.alive += count
+        if self._limit is not None and self.alive > self._limit.due:
+            of_rows = self._counts[slots]
+            largest = int(of_rows.argmax())
+            if of_rows[largest] > self._limit.due:
+                key = [rows.column(name)[largest].as_py() for name in self.keys]
+                self._limit.see(int(of_rows[largest]), key)
         if places is not None:
             self._newest = _by_slot(self._newest, places, -1)
             self._newest[places] = np.arange(first, first + count)

@@ -69,6 +69,7 @@ from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.key_groups import refuse_null_keys
 from rheos.state.key_index import KeySlots
+from rheos.state.key_limit import Kept, KeyLimit
 from rheos.state.slots import Slots
 
 STATES = ("left", "right")
@@ -127,7 +128,11 @@ class TableJoinSpec(OperatorSpec):
 
 
 def _sides(
-    spec: TableJoinSpec, ports: Sequence[PortType], max_parallelism: int, folder: SpillFolder | None
+    spec: TableJoinSpec,
+    ports: Sequence[PortType],
+    max_parallelism: int,
+    folder: SpillFolder | None,
+    limit: KeyLimit | None = None,
 ) -> tuple[TableSide, TableSide]:
     left, right = (
         TableSide(
@@ -138,6 +143,7 @@ def _sides(
             ttl_ms=spec.ttl_ms,
             max_parallelism=max_parallelism,
             folder=folder,
+            limit=limit,
         )
         for port in (LEFT, RIGHT)
     )
@@ -167,7 +173,9 @@ class TableJoinOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
-        self._sides = _sides(spec, ctx.ports, ctx.max_parallelism, folder)
+        self._sides = _sides(
+            spec, ctx.ports, ctx.max_parallelism, folder, ctx.key_limit(Kept.JOIN_ROWS)
+        )
         self._keys = KeySlots(len(ctx.ports[LEFT].keys))
         self._since_tidy = 0
 

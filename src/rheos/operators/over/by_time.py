@@ -48,7 +48,9 @@ from rheos.errors import InputError
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
 from rheos.operators.over.frames import Fold, FoldTooLarge, FrameRow, FrameSpec, Kept, over, over_ahead
+from rheos.operators.runtime_context import RuntimeContext
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.state.key_limit import Kept as KeptByKey
 
 _MICROS = 1000
 
@@ -104,6 +106,9 @@ class OverByTime(KeyedProcessFunction):
         self._arguments = [list(names).index(name) for name in columns.arguments]
         self._names = (*names, *columns.results)
 
+    def open(self, ctx: RuntimeContext) -> None:
+        self._limit = ctx._ctx.key_limit(KeptByKey.OVER_ROWS)
+
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known = self.remembered.value or Remembered()
         assert isinstance(known, Remembered)
@@ -120,7 +125,13 @@ class OverByTime(KeyedProcessFunction):
                 ctx.timers.register(ctx.timestamp)
             known.waiting.append(tuple(record))
             known.newest_ms = ctx.timestamp
+        self._check(known, ctx.key)
         self.remembered.value = known
+
+    def _check(self, known: Remembered, key: Any) -> None:
+        kept = len(known.kept) + len(known.waiting)
+        if kept > self._limit.due:
+            self._limit.see(kept, key)
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known, preceding = self.remembered.value, self._frame.preceding

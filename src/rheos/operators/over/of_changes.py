@@ -76,6 +76,7 @@ from rheos.operators.over.frames import FoldTooLarge, FrameRow, FrameSpec, over
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import rows_of
+from rheos.state.key_limit import Kept
 from rheos.state.keys import Key, KeyCodec
 
 _ROWS = "rows"
@@ -113,6 +114,7 @@ class OverOfChanges(KeyedStateOperator):
         self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
         self.backend = make_backend(ctx, self._codec)
         self._state = self.backend.maps(_ROWS, str, object)
+        self._limit = ctx.key_limit(Kept.OVER_ROWS)
         self._columns = table_columns(port.schema)
         self._order = row_order(self._columns)
         places = self._columns.get_field_index
@@ -145,6 +147,8 @@ class OverOfChanges(KeyedStateOperator):
                 state.remove(key, item)
         else:
             there[item] = row
+            if len(there) > self._limit.due:
+                self._limit.see(len(there), key)
             known = state.values.get(key)
             if known is None:
                 known = state.enter(key)

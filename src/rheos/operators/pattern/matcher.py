@@ -38,9 +38,17 @@ class MatchOutcome(NamedTuple):
     """It did not become whole within its time."""
 
 
+class TooManyMatchesError(Exception):
+    """A key has more partial matches than it may have."""
+
+
 class Matcher:
-    def __init__(self, automaton: Automaton, after_match: AfterMatch, holds: Holds) -> None:
-        """`holds` is called for conditions that have functions, where their expressions hold."""
+    def __init__(
+        self, automaton: Automaton, after_match: AfterMatch, holds: Holds, most: int = 2**62
+    ) -> None:
+        """`holds` is called for conditions that have functions, where their expressions hold. `most` is
+        the largest number of matches that a key may have alive."""
+        self._most = most
         self._automaton = automaton
         self._after = after_match
         self._holds = holds
@@ -58,7 +66,10 @@ class Matcher:
     # --- rows -----------------------------------------------------------------------------------------
 
     def row(self, alive: Alive, event: int, at_ms: int, bits: int) -> list[MatchOutcome]:
-        """Brings the next row of a key. What has expired by then was asked for before."""
+        """Brings the next row of a key. What has expired by then was asked for before.
+
+        Raises TooManyMatchesError before a row makes many more matches than a key may have.
+        """
         assert alive.expires_ms > at_ms, "PM4: no match takes a row when its time is over"
         found: list[WholeMatch] = []
         partials: list[Partial] = []
@@ -70,6 +81,8 @@ class Matcher:
             for partial in alive.partials:
                 if partial.wakes & bits:
                     self._moved(partial, event, bits, partials, found)
+                    if len(partials) + len(found) > self._most:
+                        raise TooManyMatchesError
                 else:
                     partials.append(partial)
         else:
@@ -83,6 +96,8 @@ class Matcher:
             return []
         alive.partials = partials
         given = self._finished(alive, found, at_ms) if found or alive.found else []
+        if len(alive.partials) + len(alive.found) > self._most:
+            raise TooManyMatchesError
         self.refresh(alive)
         return given
 

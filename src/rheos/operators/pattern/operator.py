@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +58,7 @@ from rheos.operators.pattern.alive import NEVER_MS, Alive, events_of
 from rheos.operators.pattern.automaton import EVERY, compiled
 from rheos.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
 from rheos.operators.pattern.matched_rows import MatchedRows
-from rheos.operators.pattern.matcher import Matcher, MatchOutcome
+from rheos.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
 from rheos.operators.pattern.matches import MatchRows
 from rheos.operators.pattern.previous import previous_types, with_previous
 from rheos.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
@@ -68,6 +68,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_index import KeyIndex
+from rheos.state.key_limit import Kept
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import DeltaChain
 from rheos.state.slots import Slots
@@ -121,20 +122,26 @@ class PatternOperator(Operator):
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
         self._chain = DeltaChain()
+        self._limit = ctx.key_limit(Kept.MATCHES)
+        ctx.gauges["partial_matches"] = lambda: int(self._sizes[: len(self._keys)].sum())
         self._forget()
 
     def _forget(self) -> None:
         self._keys = KeyIndex(self._key_types)
         self._alive: dict[int, Alive] = {}
         """By slot."""
-        # By slot, as arrays: the bits that it wakes for, and when the next of its matches expires.
+        # By slot, as arrays: the bits that it wakes for, when the next of its matches expires, and how
+        # many it has.
         self._wakes: Bits = np.zeros(1 << 10, np.uint64)
         self._expires: Numbers = np.full(1 << 10, NEVER_MS, np.int64)
+        self._sizes: Numbers = np.zeros(1 << 10, np.int64)
         self._changed: set[int] = set()
         """The slots that were touched since the last snapshot."""
         self._kept = MatchedRows(self._schema)
         self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept)
-        self._matcher = Matcher(self._automaton, self._after_match, self._functions.holds)
+        self._matcher = Matcher(
+            self._automaton, self._after_match, self._functions.holds, self._limit.most
+        )
         self._next_event = 0
         self._tidy_after = LEAST_ROWS
 
@@ -192,9 +199,16 @@ class PatternOperator(Operator):
                 given += matcher.expired(alive, at_ms)
                 touched.add(slot)
             if of_row & (alive.wakes | begins):
-                given += matcher.row(alive, first + place, at_ms, of_row)
+                try:
+                    given += matcher.row(alive, first + place, at_ms, of_row)
+                except TooManyMatchesError:
+                    self._limit.see(self._limit.most + 1, self._key_of(slot))
+                    raise
                 touched.add(slot)
         return given
+
+    def _key_of(self, slot: int) -> list[Any]:
+        return [column[slot].as_py() for column in self._keys.columns()]
 
     def _candidates(self, slots: Slots, bits: Bits) -> Numbers:
         """The rows that may change something: of each key those from the first on that it, or a
@@ -224,6 +238,11 @@ class PatternOperator(Operator):
         alive = [self._alive[slot] for slot in changed]
         self._wakes[changed] = [each.wakes for each in alive]
         self._expires[changed] = [each.expires_ms for each in alive]
+        sizes = np.array([len(each.partials) + len(each.found) for each in alive])
+        self._sizes[changed] = sizes
+        largest = int(sizes.argmax())
+        if sizes[largest] > self._limit.due:
+            self._limit.see(int(sizes[largest]), self._key_of(changed[largest]))
         for slot, each in zip(changed, alive, strict=True):
             if not each:
                 del self._alive[slot]
@@ -240,6 +259,7 @@ class PatternOperator(Operator):
     def _make_room(self) -> None:
         self._wakes = with_room(self._wakes, len(self._keys), 0)
         self._expires = with_room(self._expires, len(self._keys), NEVER_MS)
+        self._sizes = with_room(self._sizes, len(self._keys), 0)
 
     def _tidy(self) -> None:
         """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
@@ -254,7 +274,7 @@ class PatternOperator(Operator):
             self._keys = KeyIndex(self._key_types)
             slots = self._keys.lookup_or_add(columns).tolist() if left else []
             moved = dict(zip(left, slots, strict=True))
-            self._wakes[:], self._expires[:] = 0, NEVER_MS
+            self._wakes[:], self._expires[:], self._sizes[:] = 0, NEVER_MS, 0
             self._alive = {moved[slot]: alive for slot, alive in self._alive.items()}
             changed = {moved[slot] for slot in self._changed}
             self._settle(self._alive)

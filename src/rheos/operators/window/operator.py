@@ -52,6 +52,7 @@ from rheos.operators.window.trigger import Firing
 from rheos.operators.window.waiting import WaitingRows
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
+from rheos.state.key_limit import CountedLimit, Kept
 
 _TIME = pl.Datetime("ms", "UTC")
 
@@ -70,6 +71,9 @@ class WindowAggregateOperator(WindowOperator):
         self._of_nothing = tables.of_nothing
         self._index = self._store(self._totals.merge, self._totals.reduce_of)
         self._other_stores = [self._store(table.merge) for table in self._others]
+        # Fixed windows end; a session of a key may not.
+        merging = () if isinstance(self._windows, FixedWindows) else self._others
+        self._limits = [CountedLimit(ctx.key_limit(Kept.WINDOW_ROWS)) for _ in merging]
         if isinstance(self._windows, FixedWindows):
             self._waiting = WaitingRows(ctx.state_bytes)
         self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs
@@ -93,6 +97,8 @@ class WindowAggregateOperator(WindowOperator):
         by = pane if pane[0] in rows.columns and not spans else ()
         for table, store in zip(self._others, self._other_stores, strict=True):
             store.add(paned(table.partial(rows, by), assigned, pane))
+        for limit, store in zip(self._limits, self._other_stores, strict=False):
+            limit.add(rows.height, store.height, store.largest)
         totals = paned(self._totals.partial(rows, by, spans), assigned, pane)
         self._index.add(totals)
         return totals

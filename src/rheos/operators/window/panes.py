@@ -180,6 +180,22 @@ class PaneStore:
         return iter(self._segments)
 
     @property
+    def height(self) -> int:
+        """Number of rows."""
+        return sum(segment.height for segment in self)
+
+    def largest(self) -> tuple[int, tuple[object, ...]]:
+        """The most rows that a key has in all panes, and the key."""
+        part = self.whole()
+        if part is None:
+            return 0, ()
+        counted = pl.concat(
+            frame.group_by(self._keys).len() for frames in part.pieces() for frame in frames
+        )
+        most = counted.group_by(self._keys).agg(pl.col("len").sum()).sort("len").row(-1)
+        return most[-1], most[:-1]
+
+    @property
     def memory_bytes(self) -> int:
         return sum(segment.memory_bytes for segment in self._segments)
 

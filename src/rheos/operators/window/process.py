@@ -53,6 +53,7 @@ from rheos.operators.window.rows import TIME, StoredRows
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
+from rheos.state.key_limit import CountedLimit, Kept
 
 STATE = "rows"
 
@@ -77,6 +78,7 @@ class WindowRowsOperator(WindowOperator):
         super().__init__(ctx, spec)
         self._rows = StoredRows(ctx.ports[0])
         self._index = self._store(self._merge)
+        self._limit = CountedLimit(ctx.key_limit(Kept.WINDOW_ROWS))
 
     def _columns(self) -> Mapping[str, str]:
         return self._rows.columns
@@ -87,6 +89,7 @@ class WindowRowsOperator(WindowOperator):
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
         rows = paned(rows, assigned, self._windows.pane)
         self._index.add(rows)
+        self._limit.add(rows.height, self._index.height, self._index.largest)
         return rows
 
     def _merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:

@@ -40,6 +40,7 @@ def context_of(
         clock=SystemClock(),
         io=InlineIo(),
         batch_rows=task.batch_rows,
+        state=task.limits,
         scratch=scratch,
         program=job_files.local(task.context),
     )

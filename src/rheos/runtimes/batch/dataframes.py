@@ -19,7 +19,7 @@ and to change while it runs: it moves whole ranges of hashes, and so whole keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, assert_never
 
@@ -34,6 +34,7 @@ from rheos.graph.nodes import OwnSpec, SourceSpec, WindowSpec
 from rheos.host.pickling import pack
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.buckets import bucket_bits
 from rheos.runtimes.batch.layout import (
     ANY_BUCKET,
@@ -101,6 +102,8 @@ class Translation:
     """So much of its rows a job can collect."""
     readable_errors: bool = False
     """Errors begin with their own text, for readers of Spark's exceptions."""
+    limits: StateConfig = field(default_factory=StateConfig)
+    """What one key may keep."""
 
     @property
     def plan(self) -> PhysicalPlan:
@@ -165,6 +168,7 @@ class Translation:
             "parallelism": self.plan.parallelism,
             "max_parallelism": self.plan.max_parallelism,
             "batch_rows": self.batch_rows,
+            "limits": self.limits,
             "context": brought(self.session.sparkContext, self.plan.context),
         }
 

@@ -15,6 +15,7 @@ from rheos.connectors.spark.collecting import collected
 from rheos.errors import JobFailedError
 from rheos.plan.physical import Chain, PhysicalPlan
 from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.layout import NOTE_PORT
 from rheos.runtimes.batch.notes import AnyNote, Ended, Handed, decoder
@@ -58,10 +59,11 @@ def run(
     job: JobId,
     first_attempt: int,
     batch_rows: int,
+    limits: StateConfig,
     on_note: Callable[[AnyNote], None],
 ) -> dict[OperatorId, pa.Table]:
     """Runs the whole plan and returns what its sinks have collected. `on_note` is called with every
-    note, when the Spark job that it came with has ended.
+    note, when the Spark job that it came with has ended. `limits`: what one key may keep.
 
     Raises ConfigurationError where more was collected than the driver's memory takes, JobFailedError
     where something did not reach the driver, and what Spark raises.
@@ -71,7 +73,14 @@ def run(
     run = _Run(Results(handed, limit_bytes), on_note)
     try:
         ends = Translation(
-            session_for(session), handed, job, first_attempt, batch_rows, run.keep, limit_bytes
+            session_for(session),
+            handed,
+            job,
+            first_attempt,
+            batch_rows,
+            run.keep,
+            limit_bytes,
+            limits=limits,
         ).ends()
         run.end(ends)
         return run.results()

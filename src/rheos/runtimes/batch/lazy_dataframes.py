@@ -12,6 +12,7 @@ from pyspark.storagelevel import StorageLevel
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import Chain, PhysicalPlan
 from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for
@@ -21,7 +22,13 @@ from rheos.runtimes.batch.shared_reads import with_shared_reads
 _JOB = JobId("dataframe")
 
 
-def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int = 16_384) -> DataFrame:
+def to_dataframe(
+    session: SparkSession,
+    plan: PhysicalPlan,
+    *,
+    batch_rows: int = 16_384,
+    limits: StateConfig | None = None,
+) -> DataFrame:
     """The rows that reach the plan's one sink, as a DataFrame of the user's own session.
 
     The plan ends in just one sink operator, of any sink: it is never opened, and stands for the place
@@ -39,6 +46,7 @@ def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int =
         job=_JOB,
         first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
         batch_rows=batch_rows,
+        limits=limits or StateConfig(),
         # A cached DataFrame would stay until someone says so; this goes with who reads it.
         keep=lambda _, frame: frame.localCheckpoint(eager=False),
         readable_errors=True,

@@ -132,6 +132,7 @@ class BatchJob(WithoutCheckpoints):
                 job=self._writer,
                 first_attempt=self._first_attempt,
                 batch_rows=self._config.task.batch_rows,
+                limits=self._config.state.limits,
                 on_note=self._note,
             )
             if not self._cancelled.is_set():

@@ -12,6 +12,7 @@ from rheos.graph.dealing import PartitionBy
 from rheos.graph.job_context import JobContext
 from rheos.plan.physical import Chain, Edge, PlannedOperator
 from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.source_input import SourceInput
 
 
@@ -86,6 +87,8 @@ class Task:
     max_parallelism: int
     batch_rows: int
     context: JobContext
+    limits: StateConfig
+    """What one key may keep; all else of it does not count in batch."""
     output: Output
 
 

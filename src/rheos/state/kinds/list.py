@@ -9,6 +9,7 @@ from rheos.graph.state import ListState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.expiry import Expiry
+from rheos.state.key_limit import Kept
 from rheos.state.kinds.expiring import ExpiringListHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
@@ -78,9 +79,13 @@ class ListKind(DeclaredKind[ListState[Any]]):
     def handle(
         self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope
     ) -> ListHandle:
-        return ListHandle(stores.lists(declared.name, declared.type), scope)
+        store = stores.lists(declared.name, declared.type)
+        stores.watch(store, scope.limit(Kept.ELEMENTS))
+        return ListHandle(store, scope)
 
     def expiring_handle(
         self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
     ) -> ExpiringListHandle:
-        return ExpiringListHandle(stores.lists(declared.name, declared.type, expiry), scope, expiry)
+        store = stores.lists(declared.name, declared.type, expiry)
+        stores.watch(store, scope.limit(Kept.ELEMENTS))
+        return ExpiringListHandle(store, scope, expiry)

@@ -227,7 +227,7 @@ _FIRING = "firing"
 
 
 class _ByFiring:
-    """The aggregates' tables are of windows that have fired, by their number. Nothing is kept by pane."""
+    """The tables of aggregates are of windows that have fired, by number. Nothing is kept by pane."""
 
     pane = ()
     window = (_FIRING,)

@@ -1,0 +1,149 @@
+"""What bounds the state that each operator keeps for one key, or for a subtask.
+
+Every kind of operator has a line here; a test fails for one that has not. Where event time, a time to
+live or a count bounds the state, nothing has to be checked. Elsewhere a `KeyLimit` does
+(`state/key_limit.py`), and `docs/state.md` has the same table for users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rheos.graph.nodes import (
+    EventTimeSpec,
+    ExpressionSpec,
+    MapBatchesSpec,
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.operators.async_map import AsyncMapSpec
+from rheos.operators.broadcast_process import BroadcastProcessSpec
+from rheos.operators.call import CallSpec
+from rheos.operators.changelog.dedup import DedupSpec
+from rheos.operators.changelog.retractions import RetractionsSpec
+from rheos.operators.changelog.table import TableSpec
+from rheos.operators.changelog.top_n import TopNSpec
+from rheos.operators.co_process import CoProcessSpec
+from rheos.operators.explode import ExplodeSpec
+from rheos.operators.filter_function import FilterFunctionSpec
+from rheos.operators.iterate import IterateSpec
+from rheos.operators.joins.co_group import CoGroupSpec
+from rheos.operators.joins.interval import IntervalJoinSpec
+from rheos.operators.joins.tables import TableJoinSpec
+from rheos.operators.joins.temporal import TemporalJoinSpec
+from rheos.operators.joins.windowed import WindowJoinSpec
+from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.operators.lookup import LookupSpec
+from rheos.operators.over.of_changes import OverSpec
+from rheos.operators.pattern.operator import PatternSpec
+from rheos.operators.plain_process import PlainProcessSpec
+from rheos.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
+from rheos.state.key_limit import Kept
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one kind of operator keeps, and what bounds it."""
+
+    operator: str
+    """Its name for users."""
+    keeps: str
+    by: str
+    """What bounds it, besides the limits."""
+    limits: tuple[Kept, ...] = ()
+
+
+NOTHING = Bound("`filter`, `select`, `map`, `union` and other functions of a row", "nothing", "")
+_DECLARED = (Kept.ELEMENTS, Kept.ENTRIES)
+_FUNCTION = Bound(
+    "keyed functions: `process`, `connect`, OVER by event time",
+    "declared state: a value, a list or a map for each key; timers",
+    "`ttl=`; a value is one",
+    (*_DECLARED, Kept.OVER_ROWS),
+)
+_WINDOWS = Bound(
+    "windows, `window_join`, `co_group`",
+    "aggregates, values (`collect`, `quantile`, `count_distinct`) or rows of open windows",
+    "the length of windows and the lateness; of sessions, the gap",
+    (Kept.WINDOW_ROWS,),
+)
+
+BOUNDS: Mapping[type, Bound] = {
+    SourceSpec: Bound("sources", "a position and event time for each split", "the number of splits"),
+    EventTimeSpec: Bound("`with_event_time`", "event time for each split", "the number of splits"),
+    SinkSpec: Bound("sinks", "rows of the open checkpoint", "the time between checkpoints"),
+    **dict.fromkeys(
+        (
+            AsyncMapSpec,
+            CallSpec,
+            ExplodeSpec,
+            ExpressionSpec,
+            FilterFunctionSpec,
+            LookupSpec,
+            MapBatchesSpec,
+            MapSpec,
+            UnionSpec,
+            WindowCombineSpec,
+        ),
+        NOTHING,
+    ),
+    **dict.fromkeys((ProcessSpec, KeyedCoProcessSpec, KeyedBroadcastProcessSpec), _FUNCTION),
+    **dict.fromkeys(
+        (BroadcastProcessSpec, CoProcessSpec, PlainProcessSpec),
+        Bound(
+            "`process` without a key, broadcast state",
+            "operator state and broadcast state of each subtask",
+            "the program alone: every entry that it writes stays until it deletes it",
+        ),
+    ),
+    **dict.fromkeys(
+        (ReduceSpec, RunningSpec),
+        Bound("`reduce`, `running`", "one value of each key and aggregate", "the number of keys"),
+    ),
+    **dict.fromkeys((WindowSpec, MergedWindowSpec, WindowJoinSpec, CoGroupSpec), _WINDOWS),
+    TriggeredWindowSpec: Bound(
+        "windows with a trigger, an evictor or an assigner; global windows; windows of a count",
+        "rows or aggregates of open windows",
+        "the windows, and a trigger that purges",
+        (Kept.ELEMENTS,),
+    ),
+    IntervalJoinSpec: Bound("`join(between=)`", "rows of both sides", "the interval, by event time"),
+    TemporalJoinSpec: Bound(
+        "`temporal_join`",
+        "the versions of a key",
+        "event time: versions that the watermark has passed go, but for the newest",
+    ),
+    TableJoinSpec: Bound("`join` of all rows", "rows of both sides", "`ttl=`", (Kept.JOIN_ROWS,)),
+    TopNSpec: Bound(
+        "`top_n`, ORDER BY ... LIMIT",
+        "the first n rows of a key; of changes, all of its rows",
+        "n",
+        (Kept.RANKED_ROWS,),
+    ),
+    DedupSpec: Bound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
+    RetractionsSpec: Bound("`retractions`", "the newest row of each key", "the number of keys"),
+    TableSpec: Bound(
+        "`table`, GROUP BY without a window",
+        "one value of each key and aggregate; the different values, where rows are taken back or "
+        "DISTINCT",
+        "the number of keys",
+        (Kept.VALUES,),
+    ),
+    OverSpec: Bound("OVER of a table that changes", "all rows of a key", "", (Kept.OVER_ROWS,)),
+    PatternSpec: Bound(
+        "`detect`, MATCH_RECOGNIZE",
+        "partial matches, and the rows in them; rows up to the watermark",
+        "`within`",
+        (Kept.MATCHES,),
+    ),
+    IterateSpec: Bound("`iterate`", "rows on their way around", "`capacity=`"),
+}
