@@ -74,7 +74,7 @@ def _sample(kind: pa.DataType) -> Any:
         (t.is_boolean, True),
         (t.is_integer, 1),
         (t.is_floating, 1.0),
-        (t.is_decimal, Decimal(0)),
+        (t.is_decimal, Decimal((0, (1,), -getattr(kind, "scale", 0)))),
         (t.is_date, date(2000, 1, 1)),
         (t.is_time, time(1)),
         (t.is_duration, timedelta(seconds=1)),

@@ -234,6 +234,9 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
 
 def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     array = whole(column)
+    if pa.types.is_decimal(field.type):
+        # Arrow's reader checks the scale of a number, and not how many digits it has.
+        array.validate(full=True)
     if pa.types.is_timestamp(field.type) and field.type.tz is not None:
         zoned = pc.match_substring_regex(array, _ZONE)
         utc = pc.binary_join_element_wise(array, "Z", "")

@@ -92,15 +92,21 @@ class Units:
         made = np.abs(values) % np.abs(divisors)
         return Units(np.where(values < 0, -made, made), most)
 
+    def floored(self, places: int) -> Units:
+        """Return the numbers divided by `10 ** places`, rounded down."""
+        unit = 10**places
+        return Units(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
+
+    def negated(self) -> Units:
+        """Return the numbers with the other sign."""
+        return Units(-self._within(self.most), self.most)
+
     def fits(self, digits: int) -> Array | None:
         """Return which numbers have at most so many digits; None if all do."""
         bound = 10**digits
         if self.most < bound:
             return None
-        # Numbers of 64 bits are compared as such; a bound beyond them holds for all.
-        if self.values.dtype != object and bound >= _BEYOND:
-            return None
-        found = np.abs(self.values) < bound
+        found = np.abs(self._within(max(self.most, bound))) < bound
         return None if found.all() else found.astype(bool)
 
 

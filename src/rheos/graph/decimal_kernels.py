@@ -67,6 +67,23 @@ class DecimalArithmetic:
         return _fitted(made, scale, valid, self.kind, self.strict)
 
 
+@dataclass(frozen=True)
+class WholeDecimals:
+    """The next whole numbers, below or above."""
+
+    kind: pl.Decimal
+    above: bool
+
+    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+        column = column_of(columns[0])
+        units = column.units
+        if self.above:
+            units = units.negated().floored(column.scale).negated()
+        else:
+            units = units.floored(column.scale)
+        return _fitted(units, 0, column.valid, self.kind, strict=True)
+
+
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "Eq": operator.eq,
     "NotEq": operator.ne,

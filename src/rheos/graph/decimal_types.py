@@ -93,6 +93,11 @@ def of_remainder(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
     return adjusted(max(min(whole_digits(one), whole_digits(other)) + scale, 1), scale)
 
 
+def of_whole(kind: pl.Decimal) -> pl.Decimal:
+    """Return the type of the next whole number, below or above."""
+    return pl.Decimal(min(whole_digits(kind) + 1, MOST_DIGITS), 0)
+
+
 def common(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
     """Return the type in which values of both are one column.
 

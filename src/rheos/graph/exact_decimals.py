@@ -26,6 +26,7 @@ from rheos.graph.decimal_kernels import (
     ToDecimal,
     ToFloat,
     ToInteger,
+    WholeDecimals,
 )
 from rheos.graph.expression_trees import (
     FAILURES,
@@ -377,6 +378,11 @@ class _Scope:
                 self.changed = True
                 sides = {"left": both[0].tree, "op": "And", "right": both[1].tree}
                 return _Part({"BinaryExpr": sides}, self._ask)
+            case "Floor" | "Ceil" if decimals:
+                (value,) = inputs
+                assert value.column is not None
+                kind = decimal_types.of_whole(value.column)
+                return self._call(WholeDecimals(kind, function == "Ceil"), inputs, kind)
             case {"Pow": _} if decimals:
                 floats = [
                     self._call(ToFloat(pl.Float64()), [each], pl.Float64()) if each.is_decimal else each

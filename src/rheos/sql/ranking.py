@@ -157,6 +157,10 @@ def known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> P
 # --- the order ----------------------------------------------------------------------------------------
 
 
+_DIGITS_OF_BIGINT = 18
+"""Digits of the widest decimals that are whole numbers of 64 bits, whatever their values."""
+
+
 @dataclass(frozen=True)
 class RowOrder:
     """One expression of ORDER BY."""
@@ -181,6 +185,8 @@ class RowOrder:
             number = value.dt.epoch("us")
         elif kind == types.DATE:
             number = value.cast(types.INT).cast(types.BIGINT)
+        elif isinstance(kind, pl.Decimal) and kind.precision <= _DIGITS_OF_BIGINT:
+            number = value.to_physical().cast(types.BIGINT)
         else:
             return None
         return number.fill_null(-(1 << 63) if self.null_is_least else (1 << 63) - 1)
@@ -195,6 +201,8 @@ def sorted_by(sql: SqlText, orders: Sequence[RowOrder]) -> pl.Expr:
     if number is not None:
         return number
     value, kind = first.value.expr, first.value.type
+    if isinstance(kind, pl.Decimal):
+        return _decimal_as_text(value, kind, null_is_least=first.null_is_least)
     if types.is_floating(kind):
         least = float("-inf") if first.null_is_least else float("inf")
         return value.cast(types.DOUBLE).fill_nan(float("inf")).fill_null(least)
@@ -205,12 +213,27 @@ def sorted_by(sql: SqlText, orders: Sequence[RowOrder]) -> pl.Expr:
     )
 
 
+def _decimal_as_text(value: pl.Expr, kind: pl.Decimal, *, null_is_least: bool) -> pl.Expr:
+    """Return texts in the order of the values: a digit for the sign, then the digits. Each digit of a
+    negative number is subtracted from 9."""
+    digits = value.abs().cast(types.TEXT).str.zfill(kind.precision + 2)
+    signed = pl.when(value < 0).then(pl.lit("1") + _from_nine(digits)).otherwise(pl.lit("2") + digits)
+    return signed.fill_null("0" if null_is_least else "3").str.pad_end(kind.precision + 3, "0")
+
+
+def _from_nine(digits: pl.Expr) -> pl.Expr:
+    return digits.str.replace_many([*"0123456789"], [*"9876543210"])
+
+
 def _as_text(sql: SqlText, order: RowOrder, *, flipped: bool) -> pl.Expr:
     """Texts of one length in the order of the values, or in the reverse one."""
-    number = order.number()
+    number, kind = order.number(), order.value.type
+    if number is None and isinstance(kind, pl.Decimal):
+        text = _decimal_as_text(order.value.expr, kind, null_is_least=order.null_is_least)
+        return _from_nine(text) if flipped else text
     if number is None:
         raise sql.error(
-            f"ORDER BY of several takes whole numbers and times, and this is "
+            f"ORDER BY of several takes whole numbers, decimals and times, and this is "
             f"{types.name(order.value.type)}",
             order.value.node,
             "order by one column, or CAST it to BIGINT",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,7 @@ from rheos.protocol.time_bounds import has_times_outside
 _INTEGERS = ("bigint", "integer", "smallint", "numeric", "double precision", "real")
 _FLOATS = ("double precision", "real", "numeric")
 _DECIMALS = ("numeric", "double precision", "real")
+_NUMERIC = re.compile(r"numeric\(\d+,\s*(?P<scale>-?\d+)\)")
 _NOT_OF_TEXT = frozenset(
     (
         *_INTEGERS,
@@ -72,6 +75,14 @@ def takes(column_type: str, type: pa.DataType) -> bool:
     assert names is not None, "validate lets through what has a column type"
     bare = column_type.split("(")[0].strip() + column_type.partition(")")[2]
     return bare in names or (names[0] == "text" and bare not in _NOT_OF_TEXT)
+
+
+def rounds(column_type: str, type: pa.DataType) -> bool:
+    """Return whether a column of the type rounds decimals of the Arrow type."""
+    numeric = _NUMERIC.fullmatch(column_type)
+    return bool(
+        numeric is not None and pa.types.is_decimal(type) and int(numeric["scale"]) < type.scale
+    )
 
 
 def new_type(type: pa.DataType) -> str:

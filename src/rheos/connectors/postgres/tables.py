@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rheos.connectors.postgres.column_types import new_type, takes
+from rheos.connectors.postgres.column_types import new_type, rounds, takes
 from rheos.connectors.postgres.connection import ServerSession, listed, quoted
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 
@@ -131,7 +131,7 @@ def check_fit(table: TargetTable, rows: pa.Schema) -> None:
                 f"the column {field.name!r} of the table {table} is generated",
                 hint="leave it out of what is written by select(...)",
             )
-        if not takes(column.type, field.type):
+        if not takes(column.type, field.type) or rounds(column.type, field.type):
             raise SchemaError(
                 f"the column {field.name!r} of the table {table} is {column.type}, and the rows have "
                 f"{field.type}",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 
 import polars as pl
 from sqlglot import exp
 
+from rheos.graph import decimal_types
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NUMBER, REAL, Compiler, Typed, computes, function
 
@@ -76,7 +78,7 @@ def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
         return Typed(compiler.cast(value, types.BIGINT).expr, types.BIGINT, node)
     made = value.expr.ceil() if isinstance(node, exp.Ceil) else value.expr.floor()
     if isinstance(value.type, pl.Decimal):
-        kind = types.decimal(value.type.precision - value.type.scale + 1, 0)
+        kind = decimal_types.of_whole(value.type)
         return Typed(made.cast(kind), kind, node)
     # Spark gives BIGINT, and not a number with nothing behind its point.
     fitting = types.cast(made, types.DOUBLE, types.BIGINT)
@@ -92,7 +94,8 @@ def rounded(compiler: Compiler, node: exp.Round) -> Typed:
     places = 0
     if digits is not None:
         said = compiler.compile(digits)
-        if not isinstance(said.constant, int) or not 0 <= said.constant <= 30:
+        of_decimals = isinstance(value.type, pl.Decimal)
+        if not isinstance(said.constant, int) or not (of_decimals or 0 <= said.constant <= 30):
             raise compiler.sql.error(
                 "ROUND takes a number of digits that stands in the SQL, from 0 on",
                 digits,
@@ -102,12 +105,25 @@ def rounded(compiler: Compiler, node: exp.Round) -> Typed:
     if types.is_integer(value.type):
         return Typed(value.expr, value.type, node)
     if isinstance(value.type, pl.Decimal):
-        scale = min(places, value.type.scale)
-        kind = types.decimal(value.type.precision - value.type.scale + 1 + scale, scale)
-        made = types.cast(value.expr, value.type, kind)
-        assert made is not None
-        return Typed(made, kind, node)
+        return _rounded_decimal(value.expr, value.type, places, node)
     return Typed(value.expr.round(places, mode="half_away_from_zero"), value.type, node)
+
+
+def _rounded_decimal(value: pl.Expr, of: pl.Decimal, places: int, node: exp.Expr) -> Typed:
+    """Round to places after the point; before it, if there are less than 0."""
+    whole = of.precision - of.scale
+    if places >= 0:
+        scale = min(places, of.scale)
+        kind = pl.Decimal(min(whole + 1 + scale, types.MOST_DIGITS), scale)
+        return Typed(value.cast(kind, strict=False), kind, node)
+    kind = pl.Decimal(min(max(whole, -places) + 1, types.MOST_DIGITS), 0)
+    if -places > whole:
+        # Half of the unit is more than any value.
+        return Typed(pl.when(value.is_not_null()).then(pl.lit(0).cast(kind)), kind, node)
+    unit = pl.lit(Decimal(10**-places), dtype=pl.Decimal(1 - places, 0))
+    half = pl.lit(Decimal(5 * 10 ** (-places - 1)), dtype=pl.Decimal(-places, 0))
+    carried = pl.when(value % unit >= half).then(1).when(value % unit <= -half).then(-1).otherwise(0)
+    return Typed(((value // unit + carried) * unit).cast(kind, strict=False), kind, node)
 
 
 def _number(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
