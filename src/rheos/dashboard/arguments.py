@@ -143,6 +143,10 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
                     f"{name!r} has a character that text cannot have: {value[:80]!r}",
                     hint="send it without NUL and without half of a surrogate pair",
                 )
+            if len(value) > MAX_TEXT:
+                raise ConfigurationError(
+                    f"{name!r} has a string of {len(value)} characters", hint=f"send up to {MAX_TEXT}"
+                )
         case bool() | None | float():
             pass
         case int():
