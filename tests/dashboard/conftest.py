@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from tests.cli.stand_ins import StandIn, outline
 from tests.processes import Started
+from tests.waiting import wait_for
 
 OPERATOR = "a token that may operate"
 VIEWER = "a token that may look"
@@ -100,6 +102,15 @@ def started(tmp_path: Path) -> Iterator[Started]:
     made = Started(tmp_path)
     yield made
     made.end()
+
+
+def sign_in(page: Any, output: Callable[[], str]) -> None:
+    """Open the dashboard whose process has written this, with the token of the file that it names."""
+    said = wait_for(lambda: re.search(r"is at (http://\S+), and its token in (\S+)", output()))
+    assert said is not None
+    page.goto(said[1])
+    page.fill("input[name=token]", Path(said[2]).read_text().strip())
+    page.click("form.token button")
 
 
 @pytest.fixture

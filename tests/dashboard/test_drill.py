@@ -16,6 +16,7 @@ import pytest
 
 from rheos.control.registry import Registry
 from tests.chaos.torn import faults_of
+from tests.dashboard.conftest import sign_in
 from tests.dashboard.test_page import fact
 from tests.processes import Started
 from tests.waiting import wait_for
@@ -62,10 +63,7 @@ def test_a_night_on_call(
     dashboard = started.python("-m", "rheos", "dashboard", "--port", "0")
     wait_for(lambda: Registry().records() or driver.poll())
     assert driver.poll() is None, started.output(driver)
-    address = wait_for(
-        lambda: [word for word in started.output(dashboard).split() if "#token=" in word]
-    )
-    page.goto(address[0])
+    sign_in(page, lambda: started.output(dashboard))
     page.click("text=drill")
     page.wait_for_selector(".state.running")
     on_call = OnCall(page, faults)

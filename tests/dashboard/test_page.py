@@ -6,13 +6,13 @@ Needs `pip install playwright` and a Chromium of the system: too large for each 
 from __future__ import annotations
 
 import os
-import re
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.dashboard.conftest import sign_in
 from tests.processes import Started
 from tests.waiting import wait_for
 
@@ -46,9 +46,7 @@ def test_a_job_is_watched_and_stopped_through_the_page(
     job = tmp_path / "job.py"
     job.write_text("".join(f"{name} = {place!r}\n" for name, place in places.items()) + JOB)
     driver = started.python("-m", "rheos", "run", str(job), "--dashboard")
-    address = wait_for(lambda: re.search(r"http://\S+#token=\S+", started.output(driver)))
-    assert address is not None
-    page.goto(address[0])
+    sign_in(page, lambda: started.output(driver))
     page.click("text=digits")
     page.wait_for_selector(".state.running")
     page.wait_for_selector("svg [data-operator]")

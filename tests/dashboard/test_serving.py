@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import stat
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rheos.dashboard.access import Access, Role, holders_of
+from rheos.dashboard.access import (
+    CODE_WITHIN_S,
+    Access,
+    Holder,
+    Role,
+    SignInCode,
+    TokenFile,
+    holders_of,
+)
 from rheos.dashboard.serving import DashboardConfig, DashboardServer
 from rheos.errors import ConfigurationError
 
@@ -27,23 +38,74 @@ def written(tmp_path: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
+def answered(url: str, authorization: str, method: str = "GET") -> Any:
+    request = urllib.request.Request(url, headers={"Authorization": authorization}, method=method)
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
 def test_it_answers_from_the_first_moment_and_leaves_nothing(tmp_path: Path) -> None:
     server = DashboardServer(DashboardConfig(port=0))
     try:
-        url, _, token = server.address.partition("#token=")
-        assert url == server.url
-        request = urllib.request.Request(
-            f"{url}api/v1/jobs", headers={"Authorization": f"Bearer {token}"}
-        )
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            assert json.load(answer) == []
-        taken = int(url.rstrip("/").rpartition(":")[2])
+        assert server.token_file is not None
+        assert stat.S_IMODE(server.token_file.stat().st_mode) == 0o600
+        token = server.token_file.read_text().strip()
+        assert answered(f"{server.url}api/v1/jobs", f"Bearer {token}") == []
+        taken = int(server.url.rstrip("/").rpartition(":")[2])
         with pytest.raises(ConfigurationError, match="the dashboard cannot listen at"):
             DashboardServer(DashboardConfig(port=taken))
     finally:
         server.close()
+    assert list(server.token_file.parent.iterdir()) == []
     again = DashboardServer(DashboardConfig(port=taken))
     again.close()
+
+
+def test_the_code_of_the_address_works_once() -> None:
+    server = DashboardServer(DashboardConfig(port=0))
+    with contextlib.closing(server):
+        url, _, code = server.address.partition("#code=")
+        assert url == server.url
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            answered(f"{url}api/v1/sign-in", f"Code {code}x", "POST")
+        token = answered(f"{url}api/v1/sign-in", f"Code {code}", "POST")["token"]
+        assert answered(f"{url}api/v1/jobs", f"Bearer {token}") == []
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            answered(f"{url}api/v1/sign-in", f"Code {code}", "POST")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            answered(f"{url}api/v1/jobs", f"Bearer {code}")
+
+
+def test_a_code_is_good_for_five_minutes() -> None:
+    clock = [0.0]
+    holder = Holder("owner", Role.OPERATE, LONG)
+    early, late = (SignInCode(holder, lambda: clock[0]) for _ in range(2))
+    clock[0] = CODE_WITHIN_S
+    assert early.exchange(early.code) is holder
+    clock[0] += 0.1
+    assert late.exchange(late.code) is None
+
+
+def test_a_log_has_neither_code_nor_token(tmp_path: Path) -> None:
+    server = DashboardServer(DashboardConfig(port=0))
+    with contextlib.closing(server):
+        assert server.token_file is not None
+        said = server.announcement(to_terminal=False)
+        token = server.token_file.read_text().strip()
+        assert str(server.token_file) in said
+        assert token not in said
+        assert server.address not in said
+        assert server.address in server.announcement(to_terminal=True)
+        assert token not in server.announcement(to_terminal=True)
+
+
+def test_what_a_killed_dashboard_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "home/dashboards"
+    folder.mkdir(parents=True)
+    (folder / "left.token").write_text("old")
+    (folder / "other.txt").touch()
+    with contextlib.closing(TokenFile("new")) as one, contextlib.closing(TokenFile("newer")) as other:
+        assert {path.name for path in folder.iterdir()} == {one.path.name, other.path.name, "other.txt"}
 
 
 @pytest.mark.parametrize(

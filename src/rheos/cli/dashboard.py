@@ -18,7 +18,7 @@ def dashboard(config: DashboardConfig) -> int:
         server = DashboardServer(config)
     except RheosError as error:
         return report(error)
-    print(f"the dashboard is at {server.address}", flush=True)
+    print(server.announcement(to_terminal=sys.stdout.isatty()), flush=True)
     with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
         server.wait()
     return 0

@@ -59,7 +59,7 @@ class Watched:
         if self.dashboard is not None:
             server = DashboardServer(self.dashboard)
             beside.callback(server.close)
-            print(f"the dashboard is at {server.address}", file=sys.stderr)
+            print(server.announcement(to_terminal=sys.stderr.isatty()), file=sys.stderr)
 
 
 def run(

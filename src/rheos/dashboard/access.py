@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
 import secrets
 import stat
+import threading
+import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -17,8 +20,12 @@ from typing import Any
 
 from rheos.control.registry import home_folder
 from rheos.errors import ConfigurationError
+from rheos.host.scratch import left_files, locked_file
 
+CODE_WITHIN_S = 300.0
+"""For how long the code of a printed address can be exchanged."""
 _SHORTEST_TOKEN = 16
+_TOKEN = ".token"
 
 
 class Role(Enum):
@@ -136,3 +143,50 @@ class Audit:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+class SignInCode:
+    """A code that is exchanged once, within five minutes, for the token of its holder. So an address
+    that stays in a log or a browser's history lets nobody in. For any thread."""
+
+    def __init__(self, holder: Holder, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.code = secrets.token_urlsafe(24)
+        self._holder = holder
+        self._now_s = now_s
+        self._deadline_s = now_s() + CODE_WITHIN_S
+        self._lock = threading.Lock()
+        self._used = False
+
+    def exchange(self, code: str) -> Holder | None:
+        """Return the holder; None where the code is another one, was used, or is too old."""
+        if not hmac.compare_digest(self.code.encode(), code.encode()):
+            return None
+        with self._lock:
+            fits = not self._used and self._now_s() <= self._deadline_s
+            self._used = True
+        return self._holder if fits else None
+
+
+class TokenFile:
+    """The file, for this user alone, with the token that was drawn for a dashboard. It goes with the
+    dashboard; one that a killed dashboard has left is removed by the next."""
+
+    def __init__(self, token: str) -> None:
+        """Raises ConfigurationError where it cannot be written."""
+        folder = home_folder() / "dashboards"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left in left_files(folder, "", _TOKEN):
+                left.unlink(missing_ok=True)
+            self._file, self.path = locked_file(folder, "", _TOKEN)
+            os.write(self._file, f"{token}\n".encode())
+        except OSError as error:
+            raise ConfigurationError(f"the dashboard's token cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """May be called again."""
+        if self._file >= 0:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = -1

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rheos.dashboard import served
-from rheos.dashboard.access import Access, Audit, Holder, Role
+from rheos.dashboard.access import Access, Audit, Holder, Role, SignInCode
 from rheos.dashboard.arguments import check_value, checked, shown
 from rheos.dashboard.aside import Aside
 from rheos.dashboard.feeds import Feeds
@@ -88,19 +88,29 @@ class Dashboard:
         feeds: Feeds | None = None,
         savepoint_folders: Sequence[str] = (),
         replay_memory_bytes: int | None = None,
+        code: SignInCode | None = None,
     ) -> None:
-        """`savepoint_folders`: where savepoints may be, besides checkpoint directories."""
+        """`code` can be exchanged for a token. `savepoint_folders`: where savepoints may be, besides
+        checkpoint directories."""
         self._jobs = jobs
         self._access = access
         self._audit = audit
         self._feeds = feeds or Feeds()
         self._savepoint_folders = savepoint_folders
+        self._code = code
         self._operating = Aside(_MAX_AT_WORK)
         self._replays = ReplayProcesses(replay_memory_bytes)
         self._document = document()
         self.app = Starlette(
             routes=[
-                Mount(BASE, routes=[*map(self._route, OPERATIONS), *self._event_routes()]),
+                Mount(
+                    BASE,
+                    routes=[
+                        Route("/sign-in", self._sign_in, methods=["POST"]),
+                        *map(self._route, OPERATIONS),
+                        *self._event_routes(),
+                    ],
+                ),
                 Route("/openapi.json", self._openapi),
                 Route("/healthz", self._healthy),
                 Route("/readyz", self._ready),
@@ -219,6 +229,18 @@ class Dashboard:
         return StreamingResponse(events, media_type="text/event-stream")
 
     # --- without a token --------------------------------------------------------------------------
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Exchange the code of a printed address for the token."""
+        scheme, _, code = request.headers.get("authorization", "").partition(" ")
+        known = self._code if scheme.lower() == "code" else None
+        holder = None if known is None else known.exchange(code)
+        if holder is None:
+            hint = (
+                "the code of an address works once, for five minutes; the file that is printed with it "
+            )
+            raise DeniedError(401, "there is no such code", f"{hint}has the token")
+        return JSONResponse({"token": holder.token})
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(self._document)

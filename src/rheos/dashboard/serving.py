@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheos.control.job_list import stored_jobs
-from rheos.dashboard.access import Access, Audit, drawn_holder, holders_of
+from rheos.dashboard.access import (
+    CODE_WITHIN_S,
+    Access,
+    Audit,
+    SignInCode,
+    TokenFile,
+    drawn_holder,
+    holders_of,
+)
 from rheos.dashboard.served import ServedJobs
 from rheos.errors import ConfigurationError
 from rheos.listener.asgi import AsgiService
@@ -71,9 +79,18 @@ class DashboardServer:
             ) from error
         for directory in config.directories:
             stored_jobs(directory)
-        holders = [drawn_holder()] if config.tokens is None else holders_of(config.tokens)
+        drawn = None
+        if config.tokens is None:
+            drawn = drawn_holder()
+            holders = [drawn]
+        else:
+            holders = holders_of(config.tokens)
         tls = _tls(config)
         with ExitStack() as undo:
+            self._token_file = None if drawn is None else TokenFile(drawn.token)
+            if self._token_file is not None:
+                undo.callback(self._token_file.close)
+            code = None if drawn is None else SignInCode(drawn)
             self._audit = Audit(config.audit)
             undo.callback(self._audit.close)
             listening = _listening(config)
@@ -88,6 +105,7 @@ class DashboardServer:
                 names,
                 savepoint_folders=config.savepoint_directories,
                 replay_memory_bytes=config.replay_memory_bytes,
+                code=code,
             )
             scheme = "http" if tls is None else "https"
             service = AsgiService(
@@ -102,8 +120,21 @@ class DashboardServer:
             self._listener = Listener("dashboard", listening, service, bounds, hosts, tls)
             undo.pop_all()
         self.url = f"{scheme}://{shown_address(config.host, self._listener.port)}/"
-        self.address = self.url if config.tokens else f"{self.url}#token={holders[0].token}"
-        """What a browser is to open. What is behind the # is not sent to any server."""
+        self.address = self.url if code is None else f"{self.url}#code={code.code}"
+        """What a browser is to open, once. No server receives what follows the #."""
+        self.token_file = None if self._token_file is None else self._token_file.path
+        """The file that has the drawn token; None where tokens were given."""
+
+    def announcement(self, *, to_terminal: bool) -> str:
+        """Return what to print: the code only where no log keeps it."""
+        if self.token_file is None:
+            return f"the dashboard is at {self.url}"
+        if to_terminal:
+            return (
+                f"the dashboard is at {self.address}\n(the address works once, for "
+                f"{CODE_WITHIN_S / 60:.0f} minutes; the token is in {self.token_file})"
+            )
+        return f"the dashboard is at {self.url}, and its token in {self.token_file}"
 
     def wait(self) -> None:
         """Return when the server has ended."""
@@ -114,6 +145,8 @@ class DashboardServer:
         self._dashboard.close()
         self._listener.close()
         self._audit.close()
+        if self._token_file is not None:
+            self._token_file.close()
 
 
 def _tls(config: DashboardConfig) -> ssl.SSLContext | None:

@@ -40,7 +40,7 @@ def scratch_folder(directory: str | None) -> Iterator[str]:
     base = Path(directory or _spark_folder() or tempfile.gettempdir())
     try:
         base.mkdir(parents=True, exist_ok=True)
-        descriptor, lock = _locked(base)
+        descriptor, lock = locked_file(base, _PREFIX, _LOCK)
     except OSError:
         yield str(base / f"{_PREFIX}{uuid4().hex}")
         return
@@ -57,11 +57,12 @@ def scratch_folder(directory: str | None) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _locked(base: Path) -> tuple[int, Path]:
-    """A new lock file that is locked, and still there: between its making and its locking the sweep of
-    another process may take it for one that was left."""
+def locked_file(base: Path, prefix: str, suffix: str) -> tuple[int, Path]:
+    """Return a new file (0600) that this process has locked, and that is still there: between its
+    making and its locking the sweep of another process may take it for one that was left. Raises
+    OSError."""
     while True:
-        lock = base / f"{_PREFIX}{uuid4().hex}{_LOCK}"
+        lock = base / f"{prefix}{uuid4().hex}{suffix}"
         descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -75,6 +76,21 @@ def _locked(base: Path) -> tuple[int, Path]:
             return descriptor, lock
 
 
+def left_files(base: Path, prefix: str, suffix: str) -> Iterator[Path]:
+    """Yield the files of `locked_file` whose processes have ended, each locked until the next one. What
+    is not this user's own is left out. The caller removes what it belongs to, and then the file."""
+    for lock in base.glob(f"{prefix}*{suffix}"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                # Raises where the owner lives: this process's own locks, too.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    yield lock
+            finally:
+                os.close(descriptor)
+
+
 def _spark_folder() -> str | None:
     """One of the disks, where Spark has given this worker several."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
@@ -82,18 +98,10 @@ def _spark_folder() -> str | None:
 
 
 def _sweep(base: Path) -> None:
-    """Removes what nobody holds any more. What is not this user's own is left alone."""
-    for lock in base.glob(f"{_PREFIX}*{_LOCK}"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                # Raises where the owner lives: this process's own locks, too.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(descriptor).st_uid == os.geteuid():
-                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                    lock.unlink()
-            finally:
-                os.close(descriptor)
+    """Remove what nobody holds any more."""
+    for lock in left_files(base, _PREFIX, _LOCK):
+        shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+        lock.unlink(missing_ok=True)
 
 
 def private_folder(name: str) -> str:

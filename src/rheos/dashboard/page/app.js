@@ -3,7 +3,7 @@
 import { element } from "./elements.js";
 import { showJob } from "./job.js";
 import { showJobs } from "./jobs.js";
-import { keepToken, takeToken } from "./rest.js";
+import { keepToken, signIn } from "./rest.js";
 import { showRest } from "./restpage.js";
 
 const view = document.getElementById("view");
@@ -37,7 +37,7 @@ function askForToken() {
       show();
     },
   }, element("h1", {}, "Which token?"),
-  element("p", {}, "`rheos dashboard` prints an address with one, or the file of tokens has yours."),
+  element("p", {}, "`rheos dashboard` prints which file has it, or the file of tokens has yours."),
   element("label", {}, "Token", token), element("button", { type: "submit", class: "main" }, "Open")));
   token.focus();
 }
@@ -58,9 +58,9 @@ function show() {
   view.focus({ preventScroll: true });
 }
 
-addEventListener("hashchange", () => {
-  takeToken();
+addEventListener("hashchange", async () => {
+  await signIn();
   show();
 });
-if (takeToken() || location.hash === "#/rest") show();
+if (await signIn() || location.hash === "#/rest") show();
 else askForToken();

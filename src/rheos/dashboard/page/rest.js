@@ -1,12 +1,15 @@
-// What the page asks of the server. The token comes behind the # of the address, and stays in this tab.
+// What the page asks of the server. The address has a code after its #, which is exchanged once for the
+// token; the token stays in this tab, and in no history.
 
 const KEPT = "rheos-token";
 
-export function takeToken() {
-  const given = /[#&]token=([^&]+)/.exec(location.hash);
+export async function signIn() {
+  const given = /[#&]code=([^&]+)/.exec(location.hash);
   if (given) {
-    sessionStorage.setItem(KEPT, decodeURIComponent(given[1]));
     history.replaceState(null, "", "#/");
+    const headers = { Authorization: `Code ${decodeURIComponent(given[1])}` };
+    const answer = await fetch("api/v1/sign-in", { method: "POST", headers });
+    if (answer.ok) keepToken((await answer.json()).token);
   }
   return sessionStorage.getItem(KEPT) !== null;
 }
