@@ -27,7 +27,7 @@ _LOW: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class Units:
+class WholeUnits:
     """A column of whole numbers. Arithmetic on it never overflows."""
 
     values: Array
@@ -40,66 +40,66 @@ class Units:
             return self.values
         return self.values.astype(object)
 
-    def scaled(self, places: int) -> Units:
+    def scaled(self, places: int) -> WholeUnits:
         """Return the numbers times `10 ** places`."""
         if not places:
             return self
         factor = 10**places
         most = max(self.most, 1) * factor
-        return Units(self._within(most) * factor, most)
+        return WholeUnits(self._within(most) * factor, most)
 
-    def plus(self, other: Units, sign: int = 1) -> Units:
+    def plus(self, other: WholeUnits, sign: int = 1) -> WholeUnits:
         """Return the sums, or the differences if `sign` is -1."""
         most = self.most + other.most
         one, two = self._within(most), other._within(most)
-        return Units(one + two if sign > 0 else one - two, most)
+        return WholeUnits(one + two if sign > 0 else one - two, most)
 
-    def times(self, other: Units) -> Units:
+    def times(self, other: WholeUnits) -> WholeUnits:
         """Return the products."""
         most = max(self.most, 1) * max(other.most, 1)
-        return Units(self._within(most) * other._within(most), most)
+        return WholeUnits(self._within(most) * other._within(most), most)
 
-    def rounded(self, places: int) -> Units:
+    def rounded(self, places: int) -> WholeUnits:
         """Return the numbers divided by `10 ** places`, halves rounded away from zero."""
         if not places:
             return self
         unit = 10**places
         values = self._within(2 * (self.most + unit))
         made = (2 * np.abs(values) + unit) // (2 * unit)
-        return Units(np.where(values < 0, -made, made), self.most // unit + 1)
+        return WholeUnits(np.where(values < 0, -made, made), self.most // unit + 1)
 
-    def truncated(self, places: int) -> Units:
+    def truncated(self, places: int) -> WholeUnits:
         """Return the numbers divided by `10 ** places`, without their fractions."""
         if not places:
             return self
         unit = 10**places
         values = self._within(max(self.most, unit))
         made = np.abs(values) // unit
-        return Units(np.where(values < 0, -made, made), self.most // unit)
+        return WholeUnits(np.where(values < 0, -made, made), self.most // unit)
 
-    def divided(self, by: Units, *, half_up: bool) -> Units:
+    def divided(self, by: WholeUnits, *, half_up: bool) -> WholeUnits:
         """Return the quotients by numbers that are not 0: rounded, or without their fractions."""
         most = 2 * (self.most + by.most)
         values, divisors = self._within(most), by._within(most)
         one, other = np.abs(values), np.abs(divisors)
         made = (2 * one + other) // (2 * other) if half_up else one // other
-        return Units(np.where((values < 0) != (divisors < 0), -made, made), self.most + 1)
+        return WholeUnits(np.where((values < 0) != (divisors < 0), -made, made), self.most + 1)
 
-    def remainders(self, by: Units) -> Units:
+    def remainders(self, by: WholeUnits) -> WholeUnits:
         """Return what divisions by numbers that are not 0 leave, with the sign of what is divided."""
         most = max(self.most, by.most)
         values, divisors = self._within(most), by._within(most)
         made = np.abs(values) % np.abs(divisors)
-        return Units(np.where(values < 0, -made, made), most)
+        return WholeUnits(np.where(values < 0, -made, made), most)
 
-    def floored(self, places: int) -> Units:
+    def floored(self, places: int) -> WholeUnits:
         """Return the numbers divided by `10 ** places`, rounded down."""
         unit = 10**places
-        return Units(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
+        return WholeUnits(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
 
-    def negated(self) -> Units:
+    def negated(self) -> WholeUnits:
         """Return the numbers with the other sign."""
-        return Units(-self._within(self.most), self.most)
+        return WholeUnits(-self._within(self.most), self.most)
 
     def fits(self, digits: int) -> Array | None:
         """Return which numbers have at most so many digits; None if all do."""
@@ -114,7 +114,7 @@ class Units:
 class DecimalColumn:
     """A column of decimals or integers, taken apart."""
 
-    units: Units
+    units: WholeUnits
     scale: int
     valid: Array | None
     """Which rows have a value; None if all do."""
@@ -126,7 +126,7 @@ def column_of(series: pl.Series) -> DecimalColumn:
     kind = series.dtype
     if kind == pl.Null:
         return DecimalColumn(
-            Units(np.zeros(len(series), np.int64), 0), 0, np.zeros(len(series), np.bool_)
+            WholeUnits(np.zeros(len(series), np.int64), 0), 0, np.zeros(len(series), np.bool_)
         )
     if isinstance(kind, pl.Decimal) or kind in (pl.Int128, pl.UInt128):
         decimals = series if isinstance(kind, pl.Decimal) else series.cast(pl.Decimal(38, 0))
@@ -140,7 +140,7 @@ def column_of(series: pl.Series) -> DecimalColumn:
             values = values.astype(np.int64)
     if valid is not None:
         values = np.where(valid, values, 0)
-    return DecimalColumn(Units(values, _most(values)), scale, valid)
+    return DecimalColumn(WholeUnits(values, _most(values)), scale, valid)
 
 
 def _of_decimals(array: pa.Array) -> Array:
@@ -167,7 +167,7 @@ def both_valid(one: Array | None, other: Array | None) -> Array | None:
     return one & other
 
 
-def decimals_of(units: Units, valid: Array | None, kind: pl.Decimal) -> pl.Series:
+def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.Series:
     """Return the column of type `kind` with these units, each of at most its digits."""
     values = units.values if valid is None else np.where(valid, units.values, 0)
     words = np.empty((len(values), 2), "<i8")

@@ -19,7 +19,7 @@ import polars as pl
 from rheos.graph.decimal_columns import (
     Array,
     DecimalColumn,
-    Units,
+    WholeUnits,
     both_valid,
     column_of,
     decimals_of,
@@ -54,7 +54,7 @@ class DecimalArithmetic:
             zero = zero.astype(bool)
             valid = both_valid(valid, ~zero)
             divisors = np.where(zero, 1, other.units.values)
-            other = DecimalColumn(Units(divisors, max(other.units.most, 1)), other.scale, None)
+            other = DecimalColumn(WholeUnits(divisors, max(other.units.most, 1)), other.scale, None)
         if self.op == "Modulus":
             scale = max(one.scale, other.scale)
             made = _at(one, scale).remainders(_at(other, scale))
@@ -140,7 +140,7 @@ class ToDecimal:
             raise pl.exceptions.ComputeError(f"{series[at]!r} does not fit {_name(self.kind)}")
         values = np.array([unit or 0 for unit in units], dtype=object)
         valid = ~missing if missing.any() else None
-        return decimals_of(Units(values, 10**self.kind.precision), valid, self.kind)
+        return decimals_of(WholeUnits(values, 10**self.kind.precision), valid, self.kind)
 
     def _units(self, text: str | None) -> int | None:
         if text is None or _NUMBER.fullmatch(text := text.strip()) is None:
@@ -199,11 +199,13 @@ class ToFloat:
         return series if column.valid is None else series.set(pl.Series(~column.valid), None)
 
 
-def _at(column: DecimalColumn, scale: int) -> Units:
+def _at(column: DecimalColumn, scale: int) -> WholeUnits:
     return column.units.scaled(scale - column.scale)
 
 
-def _fitted(units: Units, scale: int, valid: Array | None, kind: pl.Decimal, strict: bool) -> pl.Series:
+def _fitted(
+    units: WholeUnits, scale: int, valid: Array | None, kind: pl.Decimal, strict: bool
+) -> pl.Series:
     """Return units of `scale` as decimals of `kind`."""
     if scale > kind.scale:
         made = units.rounded(scale - kind.scale)
@@ -217,7 +219,7 @@ def _fitted(units: Units, scale: int, valid: Array | None, kind: pl.Decimal, str
 
 
 def _refuse(
-    units: Units, scale: int, valid: Array | None, fits: Array, name: str, strict: bool
+    units: WholeUnits, scale: int, valid: Array | None, fits: Array, name: str, strict: bool
 ) -> None:
     """Raise for the first value that is there and does not fit, if `strict`."""
     wrong = ~fits if valid is None else ~fits & valid
