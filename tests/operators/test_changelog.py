@@ -211,7 +211,11 @@ def test_what_others_call_their_changes() -> None:
     came = collected(lambda orders: orders.upserts(key="id"), rows, ORDERS)
     assert [row["op"] for row in came] == ["insert", "update_after", "insert", "delete", "update_after"]
     with pytest.raises(rh.RheosError, match="does not say whether the row is inserted") as raised:
-        collected(lambda orders: orders.upserts(key="id"), [order(1, "x", 1, "truncate")], ORDERS)
+        collected(
+            lambda orders: orders.upserts(key="id", on_truncate="fail"),
+            [order(1, "x", 1, "truncate")],
+            ORDERS,
+        )
     assert "'truncate'" in str(raised.value.record)
     assert "'snapshot'" in str(raised.value.hint)
 

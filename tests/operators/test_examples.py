@@ -6,7 +6,7 @@ import importlib
 import linecache
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from inspect import isclass
@@ -19,10 +19,13 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.errors import Site
 from rheos.graph.changes import Changes
-from rheos.graph.nodes import MAIN, StreamType
+from rheos.graph.nodes import MAIN, Input, StreamType
 from rheos.operators import build, changelog, lookup
 from rheos.operators.call import CallForm, CallSpec
+from rheos.operators.changelog.emptied import EmptiedSpec
+from rheos.operators.changelog.truncation import TruncationSpec
 from rheos.operators.contract import Operator
 from rheos.operators.over.by_time import OverByTime, OverColumns
 from rheos.operators.over.frames import Fold, FrameSpec
@@ -83,7 +86,28 @@ OWN = [
 ]
 """Files of operators that their specs make."""
 
+
+def parts_by_id(rows: rh.DataStream) -> rh.DataStream:
+    schema = pa.schema([*rows.schema, pa.field("part", pa.int64())])
+    return rows._then(TruncationSpec(("id",), "part", skips=False), "truncation", schema, None)
+
+
+def emptied_by_id(rows: rh.DataStream) -> rh.DataStream:
+    schema = pa.schema([field for field in rows.schema if field.name != "part"])
+    keyed = rows.key_by("part")
+    node = rows._program.add(
+        EmptiedSpec(("id",)),
+        name="emptied",
+        site=Site(__file__, 1),
+        inputs=(keyed._port,),
+        outputs={MAIN: replace(rows._type, schema=schema)},
+    )
+    return rh.DataStream(rows._program, Input(node.id))
+
+
 GIVEN = {
+    "parts_by_id": parts_by_id,
+    "emptied_by_id": emptied_by_id,
     "UTC": ZoneInfo("UTC"),
     "datetime": datetime,
     "timedelta": timedelta,

@@ -13,7 +13,17 @@ from rheos.aggregates import Agg
 from rheos.api.expressions import Op
 from rheos.connectors.contract import Sink
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.changes import DELETE, OP, SPELLINGS, UPDATE_AFTER, UPDATE_BEFORE, Changes
+from rheos.graph.changes import (
+    DELETE,
+    OF_TABLES,
+    OP,
+    REJECTED,
+    SPELLINGS,
+    TOMBSTONE,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Changes,
+)
 from rheos.graph.types import empty_frame
 from rheos.graph.validate import check_keys, unknown_column
 from rheos.operators.changelog.table import SIGNED
@@ -28,10 +38,18 @@ _SAY_KEYS = (
 
 
 def upsert_columns(
-    schema: pa.Schema, key: Sequence[str], op: str | None
+    schema: pa.Schema,
+    key: Sequence[str],
+    op: str | None,
+    *,
+    of_tables: bool = False,
+    skips: bool = False,
 ) -> tuple[list[pl.Expr], pa.Schema]:
-    """The columns of a stream of upserts, of one whose column `op` says what a row is. Raises
-    ProgramError, SchemaError."""
+    """The columns of a stream of upserts, of one whose column `op` says what a row is. With `of_tables`
+    a row may also be no change of one row. With `skips`, what is not known is marked as rejected.
+
+    Raises ProgramError, SchemaError.
+    """
     check_keys(key, schema)
     if op is None:
         if OP in schema.names:
@@ -48,7 +66,12 @@ def upsert_columns(
                 f"the column {op!r} is {schema.field(op).type}, and says what a row is as a text",
                 hint=f"one of {_KNOWN}",
             )
-        said = pl.col(op).fill_null("null").replace_strict(SPELLINGS)
+        known = SPELLINGS | OF_TABLES if of_tables else SPELLINGS
+        text = pl.col(op).fill_null(TOMBSTONE)
+        if skips:
+            said = text.replace_strict(known, default=REJECTED + text)
+        else:
+            said = text.replace_strict(known)
     kept = [field for field in schema if field.name not in (op, OP)]
     columns = [pl.col(field.name) for field in kept]
     return [*columns, said.alias(OP)], pa.schema([*kept, pa.field(OP, pa.string())])
@@ -58,8 +81,17 @@ def unknown_change(op: str) -> tuple[str, str]:
     """What is said of a row whose column `op` does not say what it is, and what to do."""
     return (
         f"column {op!r} does not say whether the row is inserted, updated or deleted",
-        f"it is one of {_KNOWN}: give it such values before, or drop such rows",
+        f'it is one of {_KNOWN}; a TRUNCATE is one with on_truncate="delete". Give it such values '
+        'before, or skip such rows with on_error="skip"',
     )
+
+
+def part_column(schema: pa.Schema) -> str:
+    """Return a name for the column that deals the keys of a table to its parts."""
+    name = "part"
+    while name in schema.names:
+        name += "_"
+    return name
 
 
 def check_expressions(

@@ -14,7 +14,13 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.async_functions import Order, mapped
-from rheos.api.changes import check_expressions, sink_of_changes, unknown_change, upsert_columns
+from rheos.api.changes import (
+    check_expressions,
+    part_column,
+    sink_of_changes,
+    unknown_change,
+    upsert_columns,
+)
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.iterations import close_loop, iterate_spec, loop_type
 from rheos.api.lookups import How, looked_up
@@ -33,8 +39,9 @@ from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Sink
 from rheos.connectors.lookup import Lookup
 from rheos.connectors.print import PrintSink
+from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.retry import Retry
-from rheos.errors import ProgramError, SchemaError
+from rheos.errors import ProgramError, SchemaError, Site
 from rheos.graph.changes import OP, Changes
 from rheos.graph.functions import AsyncFunction
 from rheos.graph.nodes import (
@@ -65,7 +72,9 @@ from rheos.graph.validate import (
 )
 from rheos.graph.window_functions import WindowAssigner
 from rheos.graph.windows import Watermark, Window
+from rheos.operators.changelog.emptied import REJECTED_TAG, EmptiedSpec
 from rheos.operators.changelog.retractions import RetractionsSpec
+from rheos.operators.changelog.truncation import TruncationSpec
 from rheos.operators.explode import ExplodeSpec, exploded
 from rheos.operators.filter_function import FilterFunctionSpec
 from rheos.protocol.durations import Duration
@@ -466,7 +475,14 @@ class DataStream(Partitioned):
 
     # --- changes of tables ----------------------------------------------------------------------------
 
-    def upserts(self, key: str | Sequence[str], op: str | None = OP) -> DataStream:
+    def upserts(
+        self,
+        key: str | Sequence[str],
+        op: str | None = OP,
+        *,
+        on_truncate: Literal["delete", "fail"] = "delete",
+        on_error: OnError = "fail",
+    ) -> DataStream:
         """Takes the rows as changes of a table: a row stands for the one before it with its key.
 
         The column `op` says what a row is: "insert", "update_after" or "delete", or as
@@ -477,14 +493,56 @@ class DataStream(Partitioned):
         orders = env.from_source(rh.postgres.changes("orders", url=url)).upserts(key="id")
         orders.sink_to(rh.redis.sink("redis://localhost:6379", key="order:{id}"))
         ```
+
+        Messages ("m" of Debezium) and tombstones, which are no changes, are left out.
+
+        Args:
+            key: the columns by which rows of the table are known.
+            op: the column that says what a row is.
+            on_truncate: what a TRUNCATE of the table does: "delete" every row that is there, for which
+                the keys of the table are state; or "fail", as a change that is not known, without any.
+            on_error: what a row does that is no change that is known, or has no key: "fail" the job, or
+                "skip", which counts it (`skipped`) and gives it to the side output "rejected".
         """
-        with located(call_site(), "upserts"):
+        site = call_site()
+        with located(site, "upserts"):
+            check_on_error(on_error)
+            skips = on_error == "skip"
+            if on_truncate not in ("delete", "fail"):
+                raise ProgramError(
+                    f"on_truncate={on_truncate!r} is not known", hint='write "delete" or "fail"'
+                )
+            empties = op is not None and on_truncate == "delete"
+            if skips and not empties:
+                raise ProgramError(
+                    'on_error="skip" is for changes that op= tells, with on_truncate="delete"',
+                    hint="leave it out, or drop such rows before by filter()",
+                )
             named = (key,) if isinstance(key, str) else tuple(key)
-            exprs, schema = upsert_columns(self.schema, named, op)
+            exprs, schema = upsert_columns(self.schema, named, op, of_tables=empties, skips=skips)
             rows = self.as_rows() if self._type.changes is not None else self
             spec = ExpressionSpec("select", tuple(exprs), None if op is None else unknown_change(op))
             stream = rows._then(spec, "upserts", schema, None)
-            return stream._typed(Changes(named, retracts=False))
+            changes = Changes(named, retracts=False)
+            return stream._emptied(changes, skips, site) if empties else stream._typed(changes)
+
+    def _emptied(self, changes: Changes, skips: bool, site: Site) -> DataStream:
+        """The changes, where some may be for all rows of the table."""
+        part = part_column(self.schema)
+        parted = pa.schema([*self.schema, pa.field(part, pa.int64(), nullable=False)])
+        spread = self._then(TruncationSpec(changes.key, part, skips), "truncation", parted, None)
+        type = self._type
+        node = self._program.add(
+            EmptiedSpec(changes.key),
+            name="upserts",
+            site=site,
+            inputs=(replace(spread._port, keys=(part,), keyed_at=site),),
+            outputs={
+                MAIN: replace(type, changes=changes),
+                **({REJECTED_TAG: replace(type, changes=None)} if skips else {}),
+            },
+        )
+        return DataStream(self._program, Input(node.id))
 
     def retractions(self) -> DataStream:
         """Upserts with what each row was before: "update_before" ahead of "update_after", and the whole

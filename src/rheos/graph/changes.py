@@ -9,6 +9,9 @@ A table that changes is given as its changes, a row each. The column `op` says w
 | `update_after` | is what it became |
 | `delete` | is there no more |
 
+A row of a table that is truncated is all that is said of the rows that were there: `truncate` becomes
+their deletions (`operators/changelog/emptied`) before anything else takes the changes.
+
 A stream that `retracts` gives each row as it was before the row that replaces it, and the whole row
 that is deleted: so sums can take it back. A stream of *upserts* does not: a row replaces the one with
 its key, whatever that was, and of a row that is deleted only the key is sure to be right.
@@ -23,6 +26,15 @@ INSERT = "insert"
 UPDATE_BEFORE = "update_before"
 UPDATE_AFTER = "update_after"
 DELETE = "delete"
+
+TRUNCATE = "truncate"
+"""The table is emptied. Only before `emptied`, as are the marks that follow."""
+MESSAGE = "message"
+"""It concerns no row."""
+TOMBSTONE = "null"
+"""Nothing is said; Kafka has such a record behind the deletion of its key."""
+REJECTED = "rejected:"
+"""Before what is said of a row, where that is not known."""
 
 SPELLINGS = {
     INSERT: INSERT,
@@ -44,6 +56,8 @@ SPELLINGS = {
     "-D": DELETE,
 }
 """What others write, and what it is here."""
+OF_TABLES = {TRUNCATE: TRUNCATE, "t": TRUNCATE, "m": MESSAGE, TOMBSTONE: TOMBSTONE}
+"""The same of what is no change of one row: `rh.postgres.changes`, and Debezium."""
 
 
 @dataclass(frozen=True)
