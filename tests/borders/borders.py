@@ -33,6 +33,7 @@ from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_writer import stored_schema
 from rheos.connectors.spark.types import spark_arrow_schema, to_arrow, to_spark
 from rheos.errors import InputError, SchemaError
+from rheos.formats.avro_schemas import avro_of
 from rheos.formats.contract import Format
 from rheos.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec
 from rheos.operators.expressions import ExpressionOperator
@@ -107,8 +108,9 @@ def key(rows: Batch) -> Batch:
 # --- formats and files ----------------------------------------------------------------------------
 
 
-def form(format: Format) -> Border:
+def form(named: Format | None) -> Border:
     def cross(rows: Batch) -> Batch:
+        format = formats.avro(avro_of(rows.schema)) if named is None else named
         format.check_encodes(rows.schema)
         format.check_decodes(rows.schema)
         payloads = format.encoder(rows.schema).encode(rows)
@@ -248,6 +250,7 @@ BORDERS: Mapping[str, Border] = {
             "json": formats.json(),
             "csv": formats.csv(),
             "arrow": formats.arrow(),
+            "avro": None,
         }.items()
     },
     "a file of Parquet": parquet,

@@ -287,6 +287,7 @@ def test_texts_that_are_not_in_use_any_more_are_let_go() -> None:
 class Wrong(rh.KeyedBatchFunction):
     total = rh.ValueState(int, default=0)
     name = rh.ValueState(str, default="")
+    ratio = rh.ValueState(float, default=0.0)
 
     def __init__(self, does: str) -> None:
         self.does = does
@@ -308,6 +309,11 @@ class Wrong(rh.KeyedBatchFunction):
             "state.name.__setitem__(keys, [None])",
             StateAccessError,
             "as str, and was given nulls",
+        ),
+        (
+            "state.ratio.__setitem__(keys, pl.Series([None], dtype=pl.Float64))",
+            StateAccessError,
+            "as float, and was given nulls",
         ),
         ("state.name.__setitem__(keys, [1.5])", StateAccessError, "declared as str"),
         ("state.name.__setitem__(keys, ['a', 'b'])", StateAccessError, "shape \\(2,\\) for 1 keys"),

@@ -161,6 +161,8 @@ class ColumnHandle:
         column = self._column
         if column.type is str:
             return self._codes(values)
+        if _nulls(values):  # To numpy a null among floats is NaN.
+            raise self._wrong("nulls")
         fitted = np.asarray(values)
         if not np.can_cast(fitted.dtype, column.values.dtype, "same_kind"):
             raise self._wrong(f"{fitted.dtype}")
@@ -189,6 +191,12 @@ class ColumnHandle:
             f"state {name!r} is declared as {declared}, and was given {what}",
             hint="write an array of the declared type, without nulls: cast it, or fill the nulls",
         )
+
+
+def _nulls(values: Any) -> int:
+    if isinstance(values, pl.Series):
+        return values.null_count()
+    return int(values.null_count) if isinstance(values, pa.Array | pa.ChunkedArray) else 0
 
 
 class TimersHandle:

@@ -139,8 +139,9 @@ def _within_python(array: pa.Array) -> list[Any]:
 
 
 def _beyond(holder: str) -> Unreadable:
-    span = "292,271 years" if holder == "timedelta" else "the years 1 to 9999"
-    return Unreadable(f"Python's {holder} holds {span} here", _YEARS_HINT)
+    if holder == "timedelta":
+        return Unreadable("a timedelta is made of at most 2^63 - 1 microseconds", _YEARS_HINT)
+    return Unreadable(f"a {holder} of Python has the years 1 to 9999", _YEARS_HINT)
 
 
 def _listed(array: pa.Array) -> list[Any]:

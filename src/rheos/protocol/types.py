@@ -240,7 +240,7 @@ def _unreadable(
     place = f"column {name!r} holds {shown_value(column, row)}"
     record = shown_record(batch, row)
     if isinstance(error, Unreadable):
-        what = f"{place}, which a function cannot be passed: {error}"
+        what = f"{place}, which cannot be passed to a function: {error}"
         return InputError(what, record=record, hint=error.hint)
     # A nested dataclass of the user checks its fields.
     what = f"{place}, of which no record can be made: {type(error).__name__}: {error}"
