@@ -58,9 +58,14 @@ def _few_levels(spelled: str) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise ProgramError(
-            f"{spelled} is nested too deeply", hint="compute it in steps: .with_columns(...) for each"
-        ) from None
+        raise _too_deep(spelled) from None
+
+
+def _too_deep(spelled: str) -> ProgramError:
+    return ProgramError(
+        f"{spelled} is nested too deeply",
+        hint="compute it in steps: .with_columns(...) for each, or in SQL a query in FROM for a part",
+    )
 
 
 def _check(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
@@ -76,6 +81,8 @@ def _check(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
         for asked in _parts(expression_of(_askable(tree))):
             _ask(asked, spelled)
     except FAILURES as error:
+        if "recursion limit" in str(error):
+            raise _too_deep(spelled) from None
         raise ProgramError(
             f"{spelled} may need other rows than its own: Polars does not say that it does not",
             hint=f"{_PER_RECORD}; {_PER_WINDOW}",
@@ -142,6 +149,9 @@ def _askable(tree: Tree) -> Tree:
             # So may be what is replaced, and holidays.
             return _row_wise(_without_constants(inputs))
         case {"Function": {"function": function, "input": inputs}} if _is_row_wise(function):
+            return _row_wise(inputs)
+        case {"AnonymousFunction": {"input": inputs}}:
+            # Of Rheos' own, as `tree_of` has no other.
             return _row_wise(inputs)
     return {name: _askable(branch) for name, branch in tree.items()}
 

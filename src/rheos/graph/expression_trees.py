@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from rheos.graph.row_functions import is_row_function
+
 Tree: TypeAlias = Any
 """A part of an expression: a dict with one key, or the text "Element" or "Len"."""
 
@@ -46,7 +48,8 @@ _SOURCES = ("Column", "Selector", "Field")
 
 
 def tree_of(expr: pl.Expr) -> Tree | None:
-    """The expression's tree; None where it calls a Python function, which has none that can be read.
+    """The expression's tree; None where it calls a Python function, which has none that can be read,
+    and is none of Rheos' own row functions.
 
     JSON has no infinities and no NaN: of such a literal the value is missing (None).
     """
@@ -154,7 +157,9 @@ def _computes(tree: Tree) -> bool:
 
 
 def _calls_python(tree: Tree) -> bool:
-    return isinstance(tree, dict) and any(isinstance(tree.get(name), list | dict) for name in _PYTHON)
+    if not isinstance(tree, dict) or is_row_function(tree):
+        return False
+    return any(isinstance(tree.get(name), list | dict) for name in _PYTHON)
 
 
 def _finite(tree: Tree, *, literal: bool = False) -> Tree:

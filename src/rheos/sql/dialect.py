@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from rheos.sql.chains import with_halved_chains
 from rheos.sql.match_parser import MatchParser
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
@@ -55,7 +56,12 @@ class DescribeTable(exp.Expression):
     arg_types = {"this": True}
 
 
+_OWN = ("SIZE", "DATE_FORMAT")
+"""Functions of which sqlglot makes others, and forgets what was written."""
+
+
 class _Parser(MatchParser):
+    FUNCTIONS = {name: made for name, made in MatchParser.FUNCTIONS.items() if name not in _OWN}
     FUNC_TOKENS = {*MatchParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
         **MatchParser.FUNCTION_PARSERS,
@@ -187,11 +193,24 @@ class StreamSql(Spark):
 
 _DIALECT = StreamSql()
 
+MOST_OPEN = 30
+"""How many brackets, CASE and signs may be open in each other at one place. Each is read within that
+around it, and Python's own stack holds a few dozens of them."""
+MOST_LEVELS = 50
+"""How deep an expression may be, such as a sum of so many parts: Polars reads no form of an expression
+that is more than 128 levels deep, and a level of SQL is two of them at least."""
+_IN_STEPS = "say a part of it in WITH name AS (...), or compute it in a query in FROM"
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+
 
 def parse(sql: SqlText) -> list[exp.Expr]:
     """The statements of the text. Raises ProgramError at the place that cannot be read."""
     try:
-        read = _DIALECT.parse(sql.text, error_level=ErrorLevel.IMMEDIATE)
+        tokens = _DIALECT.tokenize(sql.text)
+        _check_open(sql, tokens)
+        read = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
     except _UnreadableError as error:
         raise unreadable(sql, str(error), error.span) from None
     except TokenError as error:
@@ -201,7 +220,39 @@ def parse(sql: SqlText) -> list[exp.Expr]:
         raise sql.error(f"this is no SQL: {what}", None, READ_AS) from None
     except RecursionError:
         raise sql.error(
-            "the SQL is nested too deeply", None, "say a part of it in WITH name AS (...)"
+            f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
     # A comment ahead of a semicolon is a statement to sqlglot.
-    return [each for each in read if each is not None and not isinstance(each, exp.Semicolon)]
+    statements = [each for each in read if each is not None and not isinstance(each, exp.Semicolon)]
+    for statement in statements:
+        _check_levels(sql, with_halved_chains(statement))
+    return statements
+
+
+def _check_open(sql: SqlText, tokens: Sequence[Token]) -> None:
+    """Raises ProgramError at the first place where too much is open."""
+    is_open, signs = 0, 0
+    for token in tokens:
+        signs = signs + 1 if token.token_type in _SIGNS else 0
+        if token.token_type in _OPENING:
+            is_open += 1
+        elif token.token_type in _CLOSING:
+            is_open -= 1
+        if is_open + signs > MOST_OPEN:
+            raise sql.error(
+                f"the SQL is nested too deeply: more than {MOST_OPEN} levels are open here",
+                Span(token.start, token.end + 1),
+                _IN_STEPS,
+            )
+
+
+def _check_levels(sql: SqlText, statement: exp.Expr) -> None:
+    """Raises ProgramError at an expression that is too deep."""
+    depth: dict[int, int] = {}
+    for node in statement.walk():
+        above = 0 if node.parent is None else depth.get(id(node.parent), 0)
+        depth[id(node)] = above + 1
+        if above > MOST_LEVELS:
+            raise sql.error(
+                f"the SQL is nested too deeply: this is {MOST_LEVELS} levels down", node, _IN_STEPS
+            )

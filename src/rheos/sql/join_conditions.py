@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sqlglot import exp
 
+from rheos.sql.chains import halved
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, SqlColumn
@@ -40,13 +41,36 @@ class JoinCondition:
 
 def parts_of(condition: exp.Expr | None) -> Iterator[exp.Expr]:
     """What is all to hold."""
-    if isinstance(condition, exp.Paren):
-        yield from parts_of(condition.this)
-    elif isinstance(condition, exp.And):
-        for each in (condition.this, condition.expression):
-            yield from parts_of(each)
-    elif condition is not None:
-        yield condition
+    left = [condition]
+    while left:
+        match left.pop():
+            case exp.Paren() as bracket:
+                left.append(bracket.this)
+            case exp.And() as both:
+                left += [both.expression, both.this]
+            case exp.Expr() as part:
+                yield part
+
+
+_MOST_PARTS = 64
+"""Conditions that are looked at, and moved, one by one: each is a step of the plan."""
+
+
+def few_parts(condition: exp.Expr) -> list[exp.Expr]:
+    """What is all to hold, where that is not much; of more, those that only compare what a row has are
+    one condition."""
+    parts = [*parts_of(condition)]
+    if len(parts) <= _MOST_PARTS:
+        return parts
+    queries = [part for part in parts if part.find(exp.Query, exp.Anonymous) is not None]
+    plain = [part for part in parts if part.find(exp.Query, exp.Anonymous) is None]
+    kept = plain[: _MOST_PARTS // 2]
+    rest = plain[len(kept) :]
+    return [
+        *queries,
+        *kept,
+        *([halved(rest, lambda a, b: exp.And(this=a, expression=b))] if rest else []),
+    ]
 
 
 @dataclass(frozen=True)

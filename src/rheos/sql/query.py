@@ -19,7 +19,7 @@ from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
-from rheos.sql.join_conditions import parts_of
+from rheos.sql.join_conditions import few_parts, parts_of
 from rheos.sql.joins import is_cross, joining
 from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
@@ -119,7 +119,7 @@ class Planner:
             ),
         )
         where = node.args.get("where")
-        conditions = [] if where is None else [*parts_of(where.this)]
+        conditions = [] if where is None else few_parts(where.this)
         conditions, members = _apart(conditions)
         relation = self._from(node, conditions)
         named_by_text(node)

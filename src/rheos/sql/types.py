@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -18,7 +19,10 @@ from rheos.graph import decimal_types
 from rheos.graph.decimal_types import MOST_DIGITS as MOST_DIGITS
 from rheos.graph.decimal_types import adjusted
 from rheos.graph.exact_decimals import exact_one
+from rheos.graph.row_functions import of_columns
 from rheos.graph.types import empty_frame
+from rheos.sql.java_numbers import WHITESPACE, quotient, reals_of_texts, texts_of_reals
+from rheos.sql.text_times import days_of_texts, moments_of_texts
 
 if TYPE_CHECKING:
     from rheos.sql.plan import SqlColumn
@@ -155,8 +159,9 @@ def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
     if is_integer(left) and is_integer(right):
         return max(left, right, key=_INTEGERS.index)
     if is_floating(left) or is_floating(right):
-        both = isinstance(left, pl.Float32) and isinstance(right, pl.Float32)
-        return left if both else DOUBLE
+        # As in Spark: whole numbers beside a FLOAT become one.
+        wide = any(is_decimal(each) or each == DOUBLE for each in (left, right))
+        return DOUBLE if wide else pl.Float32()
     return decimal_types.common(as_decimal(left), as_decimal(right))
 
 
@@ -177,13 +182,15 @@ def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
         case pl.Boolean():
             if is_number(kind):
                 return value != 0
+            if is_timestamp(kind):
+                return value.dt.epoch("us") != 0
             if kind == TEXT:
                 return _text_to_boolean(value)
         case pl.Date():
             if is_timestamp(kind):
                 return value.dt.date()
             if kind == TEXT:
-                return value.str.strip_chars().str.to_date("%Y-%m-%d", strict=False)
+                return of_columns(days_of_texts, [value], DATE)
         case pl.Datetime():
             return _to_timestamp(value, kind, to)
         case pl.Binary():
@@ -205,30 +212,46 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
     if kind == BOOLEAN:
         return value.cast(to)
     if kind == TEXT:
-        stripped = value.str.strip_chars()
         if is_floating(to):
-            return stripped.cast(to, strict=False)
+            return of_columns(reals_of_texts, [value], DOUBLE).cast(to)
         # As in Spark, what is behind the point is left out.
-        whole = stripped.str.extract(r"^([+-]?\d+)(?:\.\d*)?$").str.strip_prefix("+")
-        return whole.cast(to, strict=False)
-    if is_timestamp(kind) and (to == BIGINT or is_floating(to)):
+        return whole_number_of(value, r"(?:\d+(?:\.\d*)?|\.\d*)").cast(to, strict=False)
+    if is_timestamp(kind):
         micros = value.dt.epoch("us")
-        return micros // 1_000_000 if to == BIGINT else micros.cast(to) / 1e6
+        if is_floating(to):
+            return of_columns(quotient, [micros.cast(DOUBLE), pl.lit(1e6)], DOUBLE).cast(to)
+        return (micros // 1_000_000).cast(to, strict=False)
     if not (is_number(kind) or is_number(signed(kind))):
         return None
     if is_floating(kind) and is_integer(to):
-        most = _RANGES[type(to)]
-        whole = pl.when(value.is_nan()).then(0.0).otherwise(value.cast(DOUBLE))
-        return (
-            pl.when(whole >= float(most))
-            .then(pl.lit(most - 1, dtype=to))
-            .when(whole <= float(-most))
-            .then(pl.lit(-most, dtype=to))
-            .otherwise(whole.cast(to, strict=False))
-        )
+        if to in (INT, BIGINT):
+            return _within(value, to)
+        # Java makes bytes and shorts of the last bits of an INT.
+        return _within(value, INT).cast(to, wrap_numerical=True)
     if (is_integer(kind) or is_decimal(kind)) and is_integer(to):
         return value.cast(to, wrap_numerical=True)
     return value.cast(to, strict=False)
+
+
+def whole_number_of(text: pl.Expr, form: str) -> pl.Expr:
+    """The digits before the point of a text of that form, with a sign, as a text; null for others."""
+    stripped = text.str.strip_chars(WHITESPACE)
+    fits = stripped.str.contains(f"(?-u)^[+-]?{form}$")
+    digits = stripped.str.extract(r"^\+?(-?[0-9]*)").str.replace(r"^(-?)$", "${1}0")
+    return pl.when(fits).then(digits)
+
+
+def _within(value: pl.Expr, to: pl.DataType) -> pl.Expr:
+    """A float without what is behind its point; the least or the greatest, where it is beyond."""
+    most = _RANGES[type(to)]
+    whole = pl.when(value.is_nan()).then(0.0).otherwise(value.cast(DOUBLE))
+    return (
+        pl.when(whole >= float(most))
+        .then(pl.lit(most - 1, dtype=to))
+        .when(whole <= float(-most))
+        .then(pl.lit(-most, dtype=to))
+        .otherwise(whole.cast(to, strict=False))
+    )
 
 
 def _to_decimal(value: pl.Expr, kind: pl.DataType, to: pl.Decimal) -> pl.Expr | None:
@@ -240,6 +263,8 @@ def _to_decimal(value: pl.Expr, kind: pl.DataType, to: pl.Decimal) -> pl.Expr | 
 
 
 def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
+    if kind == DATE or is_timestamp(kind):
+        value = dated(value, kind)
     if is_timestamp(kind):
         whole = value.dt.strftime("%Y-%m-%d %H:%M:%S")
         micros = value.cast(pl.Datetime("us", kind.time_zone)).dt.microsecond()  # type: ignore[attr-defined]
@@ -249,6 +274,8 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         return _decimal_to_text(value, kind)
     if is_integer(kind) or kind in (BOOLEAN, DATE, *_SIGNED):
         return value.cast(TEXT)
+    if is_floating(kind):
+        return of_columns(texts_of_reals, [value], TEXT)
     return None
 
 
@@ -270,8 +297,20 @@ def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:
     return pl.when(small).then(scientific).otherwise(plain)
 
 
+MOST_DAYS = 95_000_000
+"""How far from 1970 a day may be that is looked at: Polars has no calendar beyond the year 262000."""
+
+
+def dated(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """The days or times that Polars has a calendar for; null for others."""
+    if kind == DATE:
+        return pl.when(value.cast(INT).is_between(-MOST_DAYS, MOST_DAYS)).then(value)
+    most = pl.lit(MOST_DAYS * 86_400_000_000)
+    return pl.when(value.dt.epoch("us").is_between(-most, most)).then(value)
+
+
 def _text_to_boolean(value: pl.Expr) -> pl.Expr:
-    word = value.str.strip_chars().str.to_lowercase()
+    word = value.str.strip_chars(WHITESPACE).str.to_lowercase()
     return (
         pl.when(word.is_in(["t", "true", "y", "yes", "1"]))
         .then(True)
@@ -296,24 +335,27 @@ def _to_timestamp(value: pl.Expr, kind: pl.DataType, to: pl.Datetime) -> pl.Expr
             return same.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return same.dt.replace_time_zone(to.time_zone)
     if kind == DATE:
-        naive = value.cast(pl.Datetime(to.time_unit))
+        naive = dated(value, kind).cast(pl.Datetime(to.time_unit))
         return naive if to.time_zone is None else naive.dt.replace_time_zone(to.time_zone)
     if kind == TEXT:
         return _text_to_timestamp(value, to)
-    if is_integer(kind) and to.time_zone is not None:
-        return moment(value.cast(BIGINT) * 1_000_000)
+    if to.time_zone is None:
+        return None
+    if is_integer(kind):
+        # Beyond 64 bits of microseconds it is the last of them.
+        most = (1 << 63) // 1_000_000
+        beyond = pl.when(value > 0).then(pl.lit((1 << 63) - 1)).otherwise(pl.lit(-(1 << 63)))
+        seconds = value.cast(BIGINT)
+        micros = pl.when(seconds.is_between(-most, most)).then(seconds * 1_000_000).otherwise(beyond)
+        return moment(pl.when(value.is_not_null()).then(micros))
+    if is_floating(kind):
+        return moment(pl.when(value.is_finite()).then(_within(value.cast(DOUBLE) * 1e6, BIGINT)))
+    if kind == BOOLEAN:
+        return moment(value.cast(BIGINT))
     return None
 
 
 def _text_to_timestamp(value: pl.Expr, to: pl.Datetime) -> pl.Expr:
-    text = value.str.strip_chars().str.replace(r"^(\d{4}-\d{2}-\d{2})T", "${1} ").str.strip_suffix("Z")
-    # A day alone, and a time without seconds, are read, too.
-    full = (
-        pl.when(text.str.contains(r"^\d{4}-\d{2}-\d{2}$"))
-        .then(text + pl.lit(" 00:00:00"))
-        .when(text.str.contains(r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}$"))
-        .then(text + pl.lit(":00"))
-        .otherwise(text)
-    )
-    naive = full.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=to.time_unit, strict=False)
+    read = partial(moments_of_texts, zoned=to.time_zone is not None)
+    naive = of_columns(read, [value], BIGINT).cast(pl.Datetime("us")).cast(pl.Datetime(to.time_unit))
     return naive if to.time_zone is None else naive.dt.replace_time_zone(to.time_zone)

@@ -13,6 +13,7 @@ from rheos.sql.expressions import (
     mathematics,
     nested,
     operators,
+    patterns,
     texts,
     times,
 )
@@ -25,6 +26,7 @@ MODULES = (
     mathematics,
     nested,
     operators,
+    patterns,
     texts,
     times,
 )

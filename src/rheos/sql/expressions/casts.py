@@ -69,17 +69,28 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
         raise compiler.sql.error("a cast to ARRAY is not computed yet", node)
     if types.is_timestamp(to) or to == types.DATE:
         value = compiler.cast_text(value, to)
-    # The cast of a constant stays, even to its own type: arithmetic takes a bare constant of decimals
-    # and integers for one of as few digits as it has.
-    made = value.expr.cast(to) if value.type == to else types.cast(value.expr, value.type, to)
-    if made is None and to == types.TEXT and types.is_floating(value.type):
-        raise compiler.sql.error(
-            f"{types.name(value.type)} has no one spelling as text",
-            node,
-            "say how many digits: CAST(CAST(x AS DECIMAL(20, 4)) AS STRING)",
-        )
+    made = _tried(value, to) if node.args.get("safe") else None
+    if made is None:
+        # The cast of a constant stays, even to its own type: arithmetic takes a bare constant of
+        # decimals and integers for one of as few digits as it has.
+        made = value.expr.cast(to) if value.type == to else types.cast(value.expr, value.type, to)
     if made is None:
         raise compiler.sql.wrong_type(
             f"{types.name(value.type)} cannot be cast to {types.name(to)}", node, "leave the cast out"
         )
     return Typed(made, to, node)
+
+
+def _tried(value: Typed, to: pl.DataType) -> pl.Expr | None:
+    """What TRY_CAST gives, where that is not what CAST gives: nothing is cut off and nothing wraps."""
+    if not types.is_integer(to):
+        return None
+    if value.type == types.TEXT:
+        return types.whole_number_of(value.expr, r"\d+").cast(to, strict=False)
+    if types.is_integer(value.type):
+        return value.expr.cast(to, strict=False)
+    if types.is_floating(value.type):
+        return pl.when(value.expr.is_finite()).then(
+            value.expr.cast(types.DOUBLE).cast(to, strict=False)
+        )
+    return None

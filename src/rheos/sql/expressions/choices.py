@@ -16,13 +16,14 @@ from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Typed, computes, 
 def case(compiler: Compiler, node: exp.Case) -> Typed:
     compiler.sql.only(node, ("this", "ifs", "default"))
     of = node.args.get("this")
+    asked = None if of is None else compiler.compile(of)
     conditions, results = [], []
     for branch in node.args["ifs"]:
         compiler.sql.only(branch, ("this", "true"))
-        if of is None:
+        if asked is None:
             conditions.append(compiler.condition(branch.this, "WHEN").expr)
         else:
-            both = [compiler.compile(of), compiler.compile(branch.this)]
+            both = [asked, compiler.compile(branch.this)]
             left, right = _compared(compiler, both, "CASE")
             conditions.append(left == right)
         results.append(compiler.compile(branch.args["true"]))
@@ -48,6 +49,10 @@ def nvl2(compiler: Compiler, node: exp.Nvl2) -> Typed:
     return _chosen(compiler, node, [there], both[:1], both[1])
 
 
+_MOST_NESTED = 20
+"""Branches that are computed one within the other; of more each is computed by itself."""
+
+
 def _chosen(
     compiler: Compiler,
     node: exp.Expr,
@@ -59,6 +64,14 @@ def _chosen(
     every = [*results, *([] if last is None else [last])]
     made, kind = compiler.common(every, "CASE")
     expr = made[-1].expr if last is not None else pl.lit(None, dtype=kind)
+    if len(conditions) > _MOST_NESTED:
+        # The first that is there; a result that is null is there, too.
+        there = [
+            pl.when(condition).then(pl.struct(result.expr.alias("result")))
+            for condition, result in zip(conditions, made, strict=False)
+        ]
+        found = pl.coalesce([*there, pl.struct(expr.alias("result"))])
+        return Typed(found.struct.field("result"), kind, node)
     for condition, result in reversed([*zip(conditions, made, strict=False)]):
         expr = pl.when(condition).then(result.expr).otherwise(expr)
     return Typed(expr, kind, node)

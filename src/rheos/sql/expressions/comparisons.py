@@ -1,17 +1,17 @@
-"""Comparisons, IN, BETWEEN, LIKE, IS."""
+"""Comparisons, IN, BETWEEN, IS, and how texts begin and end."""
 
 from __future__ import annotations
 
-import re
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.expression_trees import FAILURES
 from rheos.sql import types
+from rheos.sql.chains import halved
 from rheos.sql.expressions.table import (
-    CONSTANT_TEXT,
     TEXT,
     Compiler,
     Typed,
@@ -80,86 +80,35 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
             "it stands in WHERE, beside other conditions by AND",
         )
     compiler.sql.only(node, ("this", "expressions"))
-    values = [compiler.compile(each) for each in (node.this, *node.expressions)]
-    value, *others = _compared(compiler, values, "IN")
-    if all(each.is_constant and each.constant is not None for each in values[1:]):
-        constants = pl.concat([types.constant(each) for each in others])
-        return Typed(value.is_in(pl.lit(constants.implode())), types.BOOLEAN, node)
+    value, *others = [compiler.compile(each) for each in (node.this, *node.expressions)]
+    if all(each.is_constant and each.constant is not None for each in others):
+        return _among_constants(compiler, node, value, others)
+    value_expr, *exprs = _compared(compiler, [value, *others], "IN")
     # As OR has it: null, where it is none of them and one of them is null.
-    found = value == others[0]
-    for other in others[1:]:
-        found = found | (value == other)
+    found = halved([value_expr == each for each in exprs], operator.or_)
     return Typed(found, types.BOOLEAN, node)
 
 
-# --- patterns -----------------------------------------------------------------------------------------
+def _among_constants(compiler: Compiler, node: exp.In, value: Typed, others: Sequence[Typed]) -> Typed:
+    """One column for all constants of a type: there may be thousands of them."""
+    of_type: dict[pl.DataType, list[Typed]] = {}
+    for each in others:
+        of_type.setdefault(each.type, []).append(each)
+    [expr, *firsts] = _compared(compiler, [value, *(same[0] for same in of_type.values())], "IN")
+    to = types.constant(firsts[0]).dtype
+    columns = []
+    for kind, same in of_type.items():
+        column = pl.lit(pl.Series([each.constant for each in same], dtype=kind))
+        cast = types.cast(column, kind, to)
+        assert cast is not None, "the first of them is cast, too"
+        made = types.constant(cast)
+        if made.null_count() and kind == types.TEXT:
+            compiler.cast_text(same[made.is_null().arg_max() or 0], to)
+        columns.append(made)
+    return Typed(expr.is_in(pl.lit(pl.concat(columns).implode())), types.BOOLEAN, node)
 
 
-@computes(exp.Like, exp.ILike)
-def like(compiler: Compiler, node: exp.Like | exp.ILike) -> Typed:
-    return _like(compiler, node, "\\")
-
-
-@computes(exp.Escape)
-def escape(compiler: Compiler, node: exp.Escape) -> Typed:
-    compiler.sql.only(node, ("this", "expression"))
-    sign = node.expression
-    if not isinstance(node.this, exp.Like | exp.ILike) or len(sign.name) != 1:
-        raise compiler.sql.not_computed(node, "write LIKE '...' ESCAPE '!'")
-    return _like(compiler, node.this, sign.name)
-
-
-def _like(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "negate"))
-    value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
-    if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
-        raise compiler.sql.wrong_type(
-            "LIKE compares a STRING with a pattern that stands in the SQL",
-            node if value.type == types.TEXT else value.node,
-            "write name LIKE 'a%'",
-        )
-    flags = "(?is)" if isinstance(node, exp.ILike) else "(?s)"
-    found = compiler.cast(value, types.TEXT).expr.str.contains(
-        f"{flags}^{_regex(pattern.constant, sign)}$"
-    )
-    return Typed(~found if node.args.get("negate") else found, types.BOOLEAN, node)
-
-
-def _regex(pattern: str, sign: str) -> str:
-    made, signs = "", iter(pattern)
-    for char in signs:
-        if char == sign:
-            made += re.escape(next(signs, sign))
-        else:
-            made += {"%": ".*", "_": "."}.get(char) or re.escape(char)
-    return made
-
-
-@computes(exp.RegexpLike)
-def regexp_like(compiler: Compiler, node: exp.RegexpLike) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "full_match"))
-    value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
-    if value.type != types.TEXT or not isinstance(pattern.constant, str):
-        raise compiler.sql.wrong_type(
-            "RLIKE compares a STRING with a pattern that stands in the SQL",
-            node,
-            "write name RLIKE '^a'",
-        )
-    check_pattern(compiler, pattern)
-    return Typed(value.expr.str.contains(pattern.constant), types.BOOLEAN, node)
-
-
-def check_pattern(compiler: Compiler, pattern: Typed) -> None:
-    """It is a pattern that Polars reads. Raises ProgramError."""
-    try:
-        pl.select(pl.lit("").str.contains(pattern.constant))
-    except FAILURES as error:
-        lines = [line.strip() for line in str(error).strip().splitlines()]
-        raise compiler.sql.error(
-            f"this is no pattern: {lines[-1]}",
-            pattern.node,
-            "it is read as Rust's regular expressions, which look neither ahead nor back",
-        ) from None
+# --- parts of texts -----------------------------------------------------------------------------------
 
 
 @function(exp.StartsWith, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)
@@ -172,6 +121,6 @@ def ends_with(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.str.ends_with(expression)
 
 
-@function(exp.Contains, {"this": TEXT, "expression": CONSTANT_TEXT}, types.BOOLEAN)
-def contains(this: pl.Expr, expression: str) -> pl.Expr:
+@function(exp.Contains, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)
+def contains(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.str.contains(expression, literal=True)

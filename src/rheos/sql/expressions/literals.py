@@ -48,6 +48,21 @@ def literal(compiler: Compiler, node: exp.Literal) -> Typed:
     return _constant(Decimal(whole), pl.Decimal(len(text), 0), node)
 
 
+@computes(exp.RawString)
+def raw_string(compiler: Compiler, node: exp.RawString) -> Typed:
+    return _constant(node.name, types.TEXT, node)
+
+
+@computes(exp.HexString)
+def hex_string(compiler: Compiler, node: exp.HexString) -> Typed:
+    """X'1F': BINARY."""
+    digits = str(node.name)
+    try:
+        return _constant(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), pl.Binary(), node)
+    except ValueError:
+        raise compiler.sql.error("a BINARY has digits from 0 to F", node, "write X'1F'") from None
+
+
 def _constant(value: object, kind: pl.DataType, node: exp.Expr) -> Typed:
     return Typed(pl.lit(value, dtype=kind), kind, node, value, is_constant=True)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.graph import decimal_types
+from rheos.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NUMBER, REAL, Compiler, Typed, computes, function
+from rheos.sql.java_numbers import rounded
 
 
 def _real(node: type[exp.Expr], compute: Callable[[pl.Expr], pl.Expr]) -> None:
@@ -47,12 +50,16 @@ def log(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
 
 @function(exp.Pow, {"this": REAL, "expression": REAL}, types.DOUBLE)
 def power(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    return this.pow(expression)
+    # As Java has it; to C it is 1, whatever the power of 1 is, and infinite ones of -1.
+    unknown = ((this.abs() == 1) & expression.is_infinite()) | expression.is_nan()
+    return pl.when(unknown).then(math.nan).otherwise(this.pow(expression))
 
 
 @function(exp.Atan2, {"this": REAL, "expression": REAL}, types.DOUBLE)
 def atan2(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    return pl.arctan2(this, expression)
+    # Spark knows no negative zero here.
+    one, other = (pl.when(each == 0).then(0.0).otherwise(each) for each in (this, expression))
+    return pl.arctan2(one, other)
 
 
 @function(exp.Abs, {"this": NUMBER}, "this")
@@ -86,27 +93,53 @@ def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
     return Typed(fitting, types.BIGINT, node)
 
 
+_MOST_PLACES = 400
+"""No DOUBLE has a digit further behind its point, or before it."""
+
+
 @computes(exp.Round)
-def rounded(compiler: Compiler, node: exp.Round) -> Typed:
+def round_(compiler: Compiler, node: exp.Round) -> Typed:
+    """Halves away from zero. A DOUBLE is rounded as the decimal number that it is written as."""
     compiler.sql.only(node, ("this", "decimals"))
     value = _number(compiler, node.this, "ROUND")
     digits = node.args.get("decimals")
     places = 0
     if digits is not None:
         said = compiler.compile(digits)
-        of_decimals = isinstance(value.type, pl.Decimal)
-        if not isinstance(said.constant, int) or not (of_decimals or 0 <= said.constant <= 30):
+        if not isinstance(said.constant, int) or isinstance(said.constant, bool):
             raise compiler.sql.error(
-                "ROUND takes a number of digits that stands in the SQL, from 0 on",
-                digits,
-                "write ROUND(price, 2)",
+                "ROUND takes a number of digits that stands in the SQL", digits, "write ROUND(price, 2)"
             )
-        places = said.constant
+        places = max(-_MOST_PLACES, min(said.constant, _MOST_PLACES))
     if types.is_integer(value.type):
-        return Typed(value.expr, value.type, node)
+        return Typed(_whole_rounded(value.expr, value.type, -places), value.type, node)
     if isinstance(value.type, pl.Decimal):
         return _rounded_decimal(value.expr, value.type, places, node)
-    return Typed(value.expr.round(places, mode="half_away_from_zero"), value.type, node)
+    wide = compiler.cast(value, types.DOUBLE).expr
+    made = of_columns(partial(rounded, places=places), [wide], types.DOUBLE)
+    return Typed(made.cast(value.type), value.type, node)
+
+
+def _whole_rounded(value: pl.Expr, kind: pl.DataType, zeros: int) -> pl.Expr:
+    """Whole numbers that end with so many zeros; what is too large for its type wraps, as in Spark."""
+    if zeros <= 0:
+        return value
+    if zeros > _MOST_ZEROS:
+        return value * 0
+    wide, unit = value.cast(types.BIGINT), 10**zeros
+    half = unit // 2
+    if zeros == _MOST_ZEROS:
+        up, down = (each.cast(types.BIGINT) for each in (wide >= half, wide <= -half))
+        made: pl.Expr = (up - down) * (unit - (1 << 64))
+    else:
+        rest = (wide % unit + unit) % unit
+        is_more = (rest > half) | ((rest == half) & (wide > 0))
+        made = wide - rest + is_more.cast(types.BIGINT) * unit
+    return made.cast(kind, wrap_numerical=True)
+
+
+_MOST_ZEROS = 19
+"""Digits of the largest BIGINT."""
 
 
 def _rounded_decimal(value: pl.Expr, of: pl.Decimal, places: int, node: exp.Expr) -> Typed:

@@ -6,12 +6,12 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
-from rheos.sql.expressions.table import Compiler, Typed, computes
+from rheos.sql.expressions.table import Compiler, Typed, computes, computes_named
 
 
 @computes(exp.Bracket)
 def element(compiler: Compiler, node: exp.Bracket) -> Typed:
-    """`list[0]` counts from 0, ELEMENT_AT(list, 1) from 1; beyond the end there is null."""
+    """`list[0]` counts from 0, ELEMENT_AT(list, 1) from 1, or back from -1; beyond that it is null."""
     compiler.sql.only(node, ("this", "expressions", "offset", "safe"))
     value = compiler.compile(node.this)
     [place] = node.expressions
@@ -26,8 +26,10 @@ def element(compiler: Compiler, node: exp.Bracket) -> Typed:
     index = at.expr - first
     kind = value.type.inner
     assert isinstance(kind, pl.DataType)
-    # In Polars negative places count from the end.
-    found = value.expr.list.get(pl.when(at.expr >= first).then(index), null_on_oob=True)
+    # In Polars negative places count from the end, as they do for ELEMENT_AT alone.
+    from_end = at.expr if first else pl.lit(None, dtype=types.BIGINT)
+    place = pl.when(at.expr >= first).then(index).when(at.expr < 0).then(from_end)
+    found = value.expr.list.get(place, null_on_oob=True)
     return Typed(found, kind, node)
 
 
@@ -55,9 +57,21 @@ def dot(compiler: Compiler, node: exp.Dot) -> Typed:
 
 
 @computes(exp.ArraySize)
-def size(compiler: Compiler, node: exp.ArraySize) -> Typed:
+def array_size(compiler: Compiler, node: exp.ArraySize) -> Typed:
     compiler.sql.only(node, ("this",))
-    value = compiler.compile(node.this)
+    return Typed(_length(compiler, node, node.this), types.INT, node)
+
+
+@computes_named("size", "cardinality")
+def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Of no list it is -1, as Spark has it."""
+    if len(node.expressions) != 1:
+        raise compiler.sql.error("SIZE takes an ARRAY", node, "name a list")
+    return Typed(_length(compiler, node, node.expressions[0]).fill_null(-1), types.INT, node)
+
+
+def _length(compiler: Compiler, node: exp.Expr, of: exp.Expr) -> pl.Expr:
+    value = compiler.compile(of)
     if not isinstance(value.type, pl.List):
         raise compiler.wrong_type("SIZE takes an ARRAY", value, "name a list", at=node)
-    return Typed(value.expr.list.len().cast(types.INT), types.INT, node)
+    return value.expr.list.len().cast(types.INT)

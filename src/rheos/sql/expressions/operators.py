@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.graph import decimal_types
+from rheos.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
+from rheos.sql.java_numbers import quotient, remainder
 
 
 def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
@@ -21,16 +24,17 @@ def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, T
 
 
 def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
-    both = []
-    for value in _operands(compiler, node, *flags):
+    left, right = _operands(compiler, node, *flags)
+    known = []
+    for value in (left, right):
         kind = types.signed(value.type)
         if not types.is_number(kind) and kind != types.NULL:
             raise compiler.wrong_type("arithmetic takes numbers", value, CAST)
-        both.append(compiler.cast(value, kind))
-    # NULL has the type of a decimal that it meets.
-    of_null = next((each.type for each in both if types.is_decimal(each.type)), types.DOUBLE)
-    both = [compiler.cast(each, of_null) if each.type == types.NULL else each for each in both]
-    return both[0], both[1]
+        if kind != types.NULL:
+            known.append(kind)
+    # NULL is of the type of the other.
+    first, last = (known[0], known[-1]) if known else (types.DOUBLE, types.DOUBLE)
+    return compiler.cast(left, first), compiler.cast(right, last)
 
 
 # --- plus and minus -----------------------------------------------------------------------------------
@@ -54,7 +58,12 @@ def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
         return found
     kind = types.common(left.type, right.type)
     assert kind is not None
-    return Typed(compute(compiler.cast(left, kind).expr, compiler.cast(right, kind).expr), kind, node)
+    one, other = compiler.cast(left, kind).expr, compiler.cast(right, kind).expr
+    made = compute(one, other)
+    if types.is_floating(kind) and isinstance(node, exp.Add) and 0 in (left.constant, right.constant):
+        # Polars leaves out what adds 0; -0.0 becomes 0.0 by it.
+        made = pl.when(made == 0).then(pl.lit(0.0, dtype=kind)).otherwise(made)
+    return Typed(made, kind, node)
 
 
 def _of_decimals(
@@ -97,7 +106,9 @@ def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | No
         kind = moved.type
         if not (kind == types.DATE or types.is_timestamp(kind)):
             raise _no_time(compiler, moved)
-        return Typed(moved.expr.dt.offset_by(f"{sign * length}mo"), kind, node)
+        return Typed(types.dated(moved.expr, kind).dt.offset_by(f"{sign * length}mo"), kind, node)
+    if moved.type == types.DATE or types.is_timestamp(moved.type):
+        moved = replace(moved, expr=types.dated(moved.expr, moved.type))
     if moved.type == types.DATE:
         if length.seconds or length.microseconds:
             moved = compiler.cast(moved, types.TIMESTAMP)
@@ -154,7 +165,9 @@ def div(compiler: Compiler, node: exp.Div) -> Typed:
     if found is not None:
         return found
     one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
-    return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
+    is_constant = not other.meta.root_names()
+    made = of_columns(quotient, [one, other], types.DOUBLE) if is_constant else one / other
+    return Typed(pl.when(other != 0).then(made), types.DOUBLE, node)
 
 
 @computes(exp.IntDiv)
@@ -184,10 +197,12 @@ def mod(compiler: Compiler, node: exp.Mod) -> Typed:
     kind = types.common(left.type, right.type)
     assert kind is not None
     one, other = (compiler.cast(each, kind).expr for each in (left, right))
+    if types.is_floating(kind):
+        return Typed(pl.when(other != 0).then(of_columns(remainder, [one, other], kind)), kind, node)
     # It has the sign of what is divided; Polars gives it that of the divisor.
-    remainder = one % other
-    wrong = (remainder != 0) & ((one < 0) != (other < 0))
-    signed = pl.when(wrong).then(remainder - other).otherwise(remainder)
+    rest = one % other
+    wrong = (rest != 0) & ((one < 0) != (other < 0))
+    signed = pl.when(wrong).then(rest - other).otherwise(rest)
     return Typed(pl.when(other != 0).then(signed), kind, node)
 
 
@@ -220,10 +235,13 @@ def neg(compiler: Compiler, node: exp.Neg) -> Typed:
     compiler.sql.only(node, ("this",))
     value = compiler.compile(node.this)
     kind = types.signed(value.type)
+    if isinstance(node.this, exp.Literal) and value.constant in (1 << 31, 1 << 63):
+        # The least INT and the least BIGINT: without the minus they would be too large.
+        kind = types.INT if value.constant == 1 << 31 else types.BIGINT
     if not types.is_number(kind):
         raise compiler.wrong_type("a minus stands before a number", value, "leave it out", at=node)
     if value.is_constant:
-        negative = -value.constant
+        negative = int(-value.constant) if types.is_integer(kind) else -value.constant
         return Typed(pl.lit(negative, dtype=kind), kind, node, negative, is_constant=True)
     return Typed(-compiler.cast(value, kind).expr, kind, node)
 

@@ -82,6 +82,15 @@ class Compiler:
             f"{what}, and this is {types.name(value.type)}", at or value.node, hint
         )
 
+    def text(self, node: exp.Expr, where: str) -> Typed:
+        """A text, or null."""
+        made = self.compile(node)
+        if made.type not in (types.TEXT, types.NULL):
+            raise self.wrong_type(
+                f"{where} takes a STRING", made, "say what you mean by CAST(... AS STRING)", at=node
+            )
+        return self.cast(made, types.TEXT)
+
     def condition(self, node: exp.Expr, where: str) -> Typed:
         """An expression that is true or not."""
         made = self.compile(node)
@@ -128,13 +137,16 @@ class Compiler:
         if not (value.is_constant and isinstance(value.constant, str)):
             return value
         made = self.cast(value, to)
-        if pl.select(made.expr).item() is None:
+        read = pl.select(made.expr).to_series()
+        if read.null_count():
             raise self.sql.wrong_type(
                 f"{value.constant!r} is no {types.name(to)}",
                 value.node,
                 "write '2026-03-01', or '2026-03-01 12:00:00'",
             )
-        return made
+        # Once for all rows; the number that it is, as Python has no year 10000.
+        number = read.to_physical()
+        return replace(made, expr=pl.lit(number.item(), dtype=number.dtype).cast(to))
 
     def _refused(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.AggFunc):
@@ -191,6 +203,18 @@ def computes(*nodes: type[exp.Expr]) -> Callable[[N], N]:
     return register
 
 
+def computes_named(*names: str) -> Callable[[N], N]:
+    """Registers what makes an expression of a call that the reader has no node for."""
+
+    def register(handler: N) -> N:
+        for name in names:
+            assert name not in NAMED, name
+            NAMED[name] = handler
+        return handler
+
+    return register
+
+
 # --- functions of arguments -------------------------------------------------------------------------
 
 
@@ -219,6 +243,8 @@ TEXT = Takes("a STRING", _is(types.TEXT), types.TEXT)
 NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
 REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
 WHOLE = Takes("a whole number", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
+SMALL_WHOLE = replace(WHOLE, to=types.INT)
+"""An INT: of a BIGINT the last 32 bits count."""
 DAY = Takes("a DATE or TIMESTAMP", _is_time, types.DATE)
 MOMENT = Takes("a TIMESTAMP", _is_time, types.TIMESTAMP)
 CONSTANT_TEXT = replace(TEXT, what="a text that stands in the SQL", constant=True)
@@ -257,7 +283,7 @@ def function(
             return Typed(compute(**values), kind, node)
 
         if isinstance(node, str):
-            NAMED[node] = handler
+            computes_named(node)(handler)
         else:
             computes(node)(handler)
         return compute
@@ -295,4 +321,5 @@ def _argument(
             raise compiler.sql.error(f"{kind(node)} takes {wanted.what} here", given)
         return value.constant, value.type
     made = compiler.cast(value, types.signed(value.type) if wanted.to is None else wanted.to)
-    return made.expr, made.type
+    timed = wanted.to is not None and _is_time(wanted.to)
+    return types.dated(made.expr, made.type) if timed else made.expr, made.type

@@ -6,12 +6,10 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
-from rheos.sql.expressions.comparisons import check_pattern
 from rheos.sql.expressions.table import (
-    CONSTANT_TEXT,
-    CONSTANT_WHOLE,
+    CAST,
+    SMALL_WHOLE,
     TEXT,
-    WHOLE,
     Compiler,
     Typed,
     computes,
@@ -30,45 +28,49 @@ def lower(this: pl.Expr) -> pl.Expr:
     return this.str.to_lowercase()
 
 
-@function(exp.Length, {"this": TEXT}, types.INT)
-def length(this: pl.Expr) -> pl.Expr:
-    return this.str.len_chars().cast(types.INT)
+@computes(exp.Length)
+def length(compiler: Compiler, node: exp.Length) -> Typed:
+    """Of characters; of bytes, where it is BINARY."""
+    compiler.sql.only(node, ("this",))
+    value = compiler.compile(node.this)
+    size = value.expr.bin.size() if value.type == pl.Binary() else None
+    if size is None:
+        size = compiler.text(node.this, "LENGTH").expr.str.len_chars()
+    return Typed(size.cast(types.INT), types.INT, node)
 
 
-@function(exp.Reverse, {"this": TEXT}, types.TEXT)
-def reverse(this: pl.Expr) -> pl.Expr:
-    return this.str.reverse()
+@computes(exp.Reverse)
+def reverse(compiler: Compiler, node: exp.Reverse) -> Typed:
+    compiler.sql.only(node, ("this",))
+    value = compiler.compile(node.this)
+    if isinstance(value.type, pl.List):
+        return Typed(value.expr.list.reverse(), value.type, node)
+    # Polars keeps together what is drawn as one sign; Spark does not.
+    characters = compiler.text(node.this, "REVERSE").expr.str.split("")
+    return Typed(characters.list.reverse().list.join(""), types.TEXT, node)
+
+
+_SIDES = {"LEADING": "strip_chars_start", "TRAILING": "strip_chars_end", "BOTH": "strip_chars"}
 
 
 @computes(exp.Trim)
 def trim(compiler: Compiler, node: exp.Trim) -> Typed:
     compiler.sql.only(node, ("this", "expression", "position"))
-    value = compiler.cast(_text(compiler, node.this, "TRIM"), types.TEXT).expr
-    signs = " "
-    if node.args.get("expression") is not None:
-        said = compiler.compile(node.expression)
-        if not isinstance(said.constant, str):
-            raise compiler.sql.error(
-                "TRIM takes characters that stand in the SQL", node.expression, "write TRIM('x' FROM a)"
-            )
-        signs = said.constant
-    match str(node.args.get("position") or "BOTH").upper():
-        case "LEADING":
-            made = value.str.strip_chars_start(signs)
-        case "TRAILING":
-            made = value.str.strip_chars_end(signs)
-        case _:
-            made = value.str.strip_chars(signs)
-    return Typed(made, types.TEXT, node)
+    said = node.args.get("expression")
+    side = str(node.args.get("position") or "BOTH").upper()
+    signs = pl.lit(" ") if said is None else compiler.text(said, "TRIM").expr
+    return Typed(_trimmed(compiler.text(node.this, "TRIM").expr, signs, side), types.TEXT, node)
 
 
-def _text(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
-    value = compiler.compile(node)
-    if value.type not in (types.TEXT, types.NULL):
-        raise compiler.wrong_type(
-            f"{what} takes a STRING", value, "say what you mean by CAST(... AS STRING)", at=node
-        )
-    return compiler.cast(value, types.TEXT)
+@function("btrim", {"this": TEXT, "signs": optional(TEXT)}, types.TEXT)
+def btrim(this: pl.Expr, signs: pl.Expr | None = None) -> pl.Expr:
+    return _trimmed(this, pl.lit(" ") if signs is None else signs, "BOTH")
+
+
+def _trimmed(text: pl.Expr, signs: pl.Expr, side: str) -> pl.Expr:
+    # To Polars no characters are those of white space.
+    made = pl.when(signs == "").then(text).otherwise(getattr(text.str, _SIDES[side])(signs))
+    return pl.when(signs.is_not_null()).then(made)
 
 
 @computes(exp.Concat)
@@ -91,131 +93,139 @@ def _joined(compiler: Compiler, node: exp.Expr, parts: list[exp.Expr]) -> Typed:
 
 @computes(exp.ConcatWs)
 def concat_ws(compiler: Compiler, node: exp.ConcatWs) -> Typed:
+    """Texts, and the elements of arrays of texts, without those that are null."""
     compiler.sql.only(node, ("expressions", "safe", "coalesce", "flatten"))
     first, *parts = node.expressions
-    between = compiler.compile(first)
-    if not isinstance(between.constant, str) or not parts:
-        raise compiler.sql.error(
-            "CONCAT_WS takes a separator that stands in the SQL, and texts", first, "write ', '"
-        )
-    texts = [compiler.cast(compiler.compile(each), types.TEXT).expr for each in parts]
-    made = pl.concat_str(texts, separator=between.constant, ignore_nulls=True)
-    return Typed(made, types.TEXT, node)
+    between = compiler.text(first, "CONCAT_WS").expr
+    values = [compiler.compile(each) for each in parts]
+    if not values:
+        return Typed(pl.when(between.is_not_null()).then(pl.lit("")), types.TEXT, node)
+    lists = []
+    for value in values:
+        if isinstance(value.type, pl.List):
+            lists.append(
+                compiler.cast(value, pl.List(types.TEXT)).expr.fill_null(
+                    pl.lit([], pl.List(types.TEXT))
+                )
+            )
+        else:
+            lists.append(pl.concat_list(compiler.cast(value, types.TEXT).expr))
+    made = pl.concat_list(lists).list.drop_nulls().list.join(between)
+    return Typed(pl.when(between.is_not_null()).then(made), types.TEXT, node)
+
+
+# --- parts --------------------------------------------------------------------------------------------
+
+_MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 
 
 @function(
     exp.Substring,
-    {"this": TEXT, "start": WHOLE, "length": optional(WHOLE)},
+    {"this": TEXT, "start": SMALL_WHOLE, "length": optional(SMALL_WHOLE)},
     types.TEXT,
 )
 def substring(this: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
-    size = this.str.len_chars().cast(types.BIGINT)
+    place = start.cast(types.BIGINT)
+    taken = pl.lit(_MOST, types.BIGINT) if length is None else length.cast(types.BIGINT)
     # Before the first character lie places without one; from the end it counts from -1.
-    begin = pl.when(start > 0).then(start - 1).when(start < 0).then(size + start).otherwise(0)
-    first = pl.max_horizontal(begin, pl.lit(0, dtype=types.BIGINT))
-    if length is None:
-        return pl.when(start.is_not_null()).then(this.str.slice(first))
-    taken = pl.max_horizontal(begin + length - first, pl.lit(0, dtype=types.BIGINT))
-    return pl.when(start.is_not_null() & length.is_not_null()).then(this.str.slice(first, taken))
+    size = this.str.len_chars().cast(types.BIGINT)
+    begin = pl.when(place > 0).then(place - 1).when(place < 0).then(size + place).otherwise(0)
+    end = (begin + taken).clip(_LEAST, _MOST)
+    first, last = begin.clip(lower_bound=0), end.clip(lower_bound=0)
+    made = this.str.slice(first, (last - first).clip(lower_bound=0))
+    there = start.is_not_null() if length is None else start.is_not_null() & length.is_not_null()
+    return pl.when(there).then(made)
 
 
-@function(exp.Left, {"this": TEXT, "expression": WHOLE}, types.TEXT)
+@function(exp.Left, {"this": TEXT, "expression": SMALL_WHOLE}, types.TEXT)
 def left(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    return this.str.slice(0, pl.when(expression > 0).then(expression).otherwise(0))
+    made = this.str.head(expression.clip(lower_bound=0))
+    return pl.when(expression.is_not_null()).then(made)
 
 
-@function(exp.Right, {"this": TEXT, "expression": WHOLE}, types.TEXT)
+@function(exp.Right, {"this": TEXT, "expression": SMALL_WHOLE}, types.TEXT)
 def right(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    return this.str.tail(pl.when(expression > 0).then(expression).otherwise(0))
+    made = this.str.tail(expression.clip(lower_bound=0))
+    return pl.when(expression.is_not_null()).then(made)
 
 
-@function(exp.StrPosition, {"this": TEXT, "substr": CONSTANT_TEXT}, types.INT, ("position",))
-def position(this: pl.Expr, substr: str) -> pl.Expr:
-    """In characters, 0 where it is not there; Polars counts bytes."""
-    before = this.str.split(substr).list.first() if substr else pl.lit("")
-    found = this.str.contains(substr, literal=True)
-    place = pl.when(found).then(before.str.len_chars().cast(types.INT) + 1).otherwise(0)
-    return pl.when(this.is_not_null()).then(place.cast(types.INT))
+@function(
+    exp.StrPosition,
+    {"this": TEXT, "substr": TEXT, "position": optional(SMALL_WHOLE)},
+    types.INT,
+)
+def position(this: pl.Expr, substr: pl.Expr, position: pl.Expr | None = None) -> pl.Expr:
+    """In characters, 0 where it is not there; from the place on at which the search begins. Polars
+    counts bytes."""
+    if position is None:
+        return _place(this, substr)
+    skipped = (position.cast(types.BIGINT) - 1).clip(lower_bound=0)
+    found = _place(this.str.slice(skipped), substr)
+    place = pl.when(substr == "").then(1).when(found > 0).then(found + skipped).otherwise(0)
+    both = this.is_not_null() & substr.is_not_null()
+    # Spark has 0, and not null, where nobody says from where on.
+    begun = pl.when((position > 0).fill_null(False)).then(place).otherwise(0)
+    return pl.when(position.is_null()).then(0).when(both).then(begun).cast(types.INT)
 
 
-@computes(exp.Replace)
-def replace(compiler: Compiler, node: exp.Replace) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "replacement"))
-    value = _text(compiler, node.this, "REPLACE").expr
-    old = compiler.compile(node.expression)
-    new = node.args.get("replacement")
-    made = _text(compiler, new, "REPLACE") if new is not None else None
-    if not isinstance(old.constant, str) or (made and not isinstance(made.node, exp.Literal)):
+def _place(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+    before = text.str.split(part).list.first().str.len_chars().cast(types.BIGINT)
+    place = pl.when(part == "").then(1).when(text.str.contains(part, literal=True)).then(before + 1)
+    return pl.when(text.is_not_null() & part.is_not_null()).then(place.otherwise(0)).cast(types.INT)
+
+
+@function(exp.Replace, {"this": TEXT, "expression": TEXT, "replacement": optional(TEXT)}, types.TEXT)
+def replace(this: pl.Expr, expression: pl.Expr, replacement: pl.Expr | None = None) -> pl.Expr:
+    by = pl.lit("") if replacement is None else replacement
+    made = pl.when(expression == "").then(this).otherwise(this.str.split(expression).list.join(by))
+    return pl.when(expression.is_not_null() & by.is_not_null()).then(made)
+
+
+# --- repeated -----------------------------------------------------------------------------------------
+
+MOST_CHARACTERS = 1 << 24
+"""How long REPEAT, LPAD and RPAD make a text: 16 million characters. A longer one is null, and refused
+where the length stands in the SQL: a single row could take all memory."""
+
+
+@computes(exp.Repeat)
+def repeat(compiler: Compiler, node: exp.Repeat) -> Typed:
+    compiler.sql.only(node, ("this", "times"))
+    text = compiler.text(node.this, "REPEAT").expr
+    times = _count(compiler, node.args["times"], "REPEAT")
+    fits = text.str.len_chars().cast(types.BIGINT) * times <= MOST_CHARACTERS
+    return Typed(_repeated(pl.when(fits).then(text), times), types.TEXT, node)
+
+
+def _repeated(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    made = text.repeat_by(pl.when(text.is_not_null()).then(times.clip(lower_bound=0)).otherwise(0))
+    return pl.when(text.is_not_null() & times.is_not_null()).then(made.list.join(""))
+
+
+def _count(compiler: Compiler, node: exp.Expr, what: str) -> pl.Expr:
+    """A number of characters, or of repetitions, of at most MOST_CHARACTERS where it is known."""
+    value = compiler.compile(node)
+    if not types.is_integer(types.signed(value.type)) and value.type != types.NULL:
+        raise compiler.wrong_type(f"{what} takes a whole number", value, CAST, at=node)
+    if isinstance(value.constant, int) and value.constant > MOST_CHARACTERS:
         raise compiler.sql.error(
-            "REPLACE takes texts that stand in the SQL", node, "write REPLACE(name, 'a', 'b')"
+            f"{what} makes texts of at most {MOST_CHARACTERS} characters", node, "take a smaller number"
         )
-    if not old.constant:
-        return Typed(value, types.TEXT, node)
-    by = "" if new is None else str(new.this)
-    return Typed(value.str.replace_all(old.constant, by, literal=True), types.TEXT, node)
-
-
-@computes(exp.RegexpExtract)
-def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "group", "null_if_pos_overflow"))
-    value = _text(compiler, node.this, "REGEXP_EXTRACT").expr
-    pattern, group = compiler.compile(node.expression), node.args.get("group")
-    number = 1 if group is None else compiler.compile(group).constant
-    if not isinstance(pattern.constant, str) or not isinstance(number, int):
-        raise compiler.sql.error(
-            "REGEXP_EXTRACT takes a pattern and a group that stand in the SQL",
-            node,
-            "write REGEXP_EXTRACT(url, '/([a-z]+)', 1)",
-        )
-    check_pattern(compiler, pattern)
-    found = value.str.extract(pattern.constant, number)
-    # What is not found is an empty text in Spark.
-    return Typed(pl.when(value.is_not_null()).then(found.fill_null("")), types.TEXT, node)
-
-
-@computes(exp.RegexpReplace)
-def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "replacement"))
-    value = _text(compiler, node.this, "REGEXP_REPLACE").expr
-    pattern, new = compiler.compile(node.expression), compiler.compile(node.args["replacement"])
-    if not isinstance(pattern.constant, str) or not isinstance(new.constant, str):
-        raise compiler.sql.error(
-            "REGEXP_REPLACE takes a pattern and a text that stand in the SQL",
-            node,
-            "write REGEXP_REPLACE(name, '[0-9]+', '#')",
-        )
-    check_pattern(compiler, pattern)
-    if "$" in new.constant or "\\" in new.constant:
-        raise compiler.sql.error("groups in what replaces are not computed yet", new.node)
-    return Typed(value.str.replace_all(pattern.constant, new.constant), types.TEXT, node)
+    return compiler.cast(compiler.cast(value, types.INT), types.BIGINT).expr
 
 
 @computes(exp.Pad)
 def pad(compiler: Compiler, node: exp.Pad) -> Typed:
     compiler.sql.only(node, ("this", "expression", "fill_pattern", "is_left"))
-    value = _text(compiler, node.this, "LPAD" if node.args.get("is_left") else "RPAD").expr
-    width, fill = compiler.compile(node.expression).constant, node.args.get("fill_pattern")
-    sign = " " if fill is None else compiler.compile(fill).constant
-    if not isinstance(width, int) or not isinstance(sign, str) or len(sign) != 1:
-        raise compiler.sql.error(
-            "a text is padded to a length by one character, which stand in the SQL",
-            node,
-            "write LPAD(id, 8, '0')",
-        )
-    wide = max(width, 0)
-    padded = (
-        value.str.pad_start(wide, sign) if node.args.get("is_left") else value.str.pad_end(wide, sign)
-    )
-    return Typed(padded.str.slice(0, wide), types.TEXT, node)
-
-
-@function(exp.Repeat, {"this": TEXT, "times": CONSTANT_WHOLE}, types.TEXT)
-def repeat(this: pl.Expr, times: int) -> pl.Expr:
-    if times < 1:
-        return pl.when(this.is_not_null()).then(pl.lit(""))
-    return pl.concat_str([this] * min(times, 1000))
-
-
-@function(exp.RegexpSplit, {"this": TEXT, "expression": CONSTANT_TEXT}, pl.List(pl.String()))
-def split(this: pl.Expr, expression: str) -> pl.Expr:
-    return this.str.split(expression)
+    is_left, fill = node.args.get("is_left"), node.args.get("fill_pattern")
+    what = "LPAD" if is_left else "RPAD"
+    text, width = compiler.text(node.this, what).expr, _count(compiler, node.expression, what)
+    sign = pl.lit(" ") if fill is None else compiler.text(fill, what).expr
+    wide = width.clip(lower_bound=0)
+    size, unit = (each.str.len_chars().cast(types.BIGINT) for each in (text, sign))
+    lacking = pl.when(wide <= MOST_CHARACTERS).then((wide - size).clip(lower_bound=0)).otherwise(0)
+    times = pl.when(unit > 0).then((lacking + unit - 1) // unit).otherwise(0)
+    filling = _repeated(sign, times).str.head(lacking)
+    kept = text.str.head(wide)
+    padded = pl.concat_str([filling, kept] if is_left else [kept, filling])
+    return Typed(pl.when(wide <= MOST_CHARACTERS).then(padded), types.TEXT, node)

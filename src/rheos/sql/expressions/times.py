@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import polars as pl
 from sqlglot import exp
@@ -11,10 +14,12 @@ from rheos.sql import types
 from rheos.sql.expressions.table import (
     DAY,
     MOMENT,
+    SMALL_WHOLE,
     WHOLE,
     Compiler,
     Typed,
     computes,
+    computes_named,
     function,
 )
 from rheos.sql.text import kind
@@ -29,6 +34,9 @@ _PARTS: dict[str, Any] = {
     "DOW": lambda t: t.dt.weekday() % 7 + 1,
     "DAYOFYEAR": lambda t: t.dt.ordinal_day(),
     "DOY": lambda t: t.dt.ordinal_day(),
+    "DAYOFWEEK_ISO": lambda t: t.dt.weekday(),
+    "DOW_ISO": lambda t: t.dt.weekday(),
+    "YEAROFWEEK": lambda t: t.dt.iso_year(),
     "HOUR": lambda t: t.dt.hour(),
     "MINUTE": lambda t: t.dt.minute(),
 }
@@ -47,6 +55,19 @@ def extract(compiler: Compiler, node: exp.Extract) -> Typed:
     return _part(compiler, node, part, value)
 
 
+@computes_named("date_part")
+def date_part(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    if len(node.expressions) != 2 or not isinstance(node.expressions[0], exp.Literal):
+        raise compiler.sql.error(
+            "DATE_PART takes a part and a time", node, "write DATE_PART('YEAR', ts)"
+        )
+    written, of = node.expressions
+    name = str(written.name).upper()
+    if name not in _PARTS:
+        raise compiler.sql.error(f"{name} is not extracted yet", node, f"there are {', '.join(_PARTS)}")
+    return _part(compiler, node, name, _time(compiler, of, "DATE_PART"))
+
+
 def _part(compiler: Compiler, node: exp.Expr, part: str, value: Typed) -> Typed:
     of = compiler.cast(value, types.TIMESTAMP) if part in _OF_TIMES else value
     return Typed(_PARTS[part](of.expr).cast(types.INT), types.INT, node)
@@ -63,7 +84,7 @@ def _time(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
             "say what you mean by CAST(... AS TIMESTAMP)",
             at=node,
         )
-    return value
+    return replace(value, expr=types.dated(value.expr, value.type))
 
 
 _BY_NODE: dict[type[exp.Expr], str] = {
@@ -119,7 +140,9 @@ def date_add(compiler: Compiler, node: exp.TsOrDsAdd) -> Typed:
             node,
             "write DATE_ADD(day, 3)",
         )
-    made = compiler.cast(day, types.DATE).expr + pl.duration(days=number.expr)
+    # Days are 32 bits, and wrap as an INT does.
+    days = compiler.cast(day, types.DATE).expr.cast(types.INT)
+    made = days + compiler.cast(number, types.INT).expr
     return Typed(made.cast(types.DATE), types.DATE, node)
 
 
@@ -128,7 +151,7 @@ def datediff(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return (this - expression).dt.total_days().cast(types.INT)
 
 
-@function(exp.AddMonths, {"this": DAY, "expression": WHOLE}, types.DATE)
+@function(exp.AddMonths, {"this": DAY, "expression": SMALL_WHOLE}, types.DATE)
 def add_months(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.dt.offset_by(expression.cast(types.TEXT) + pl.lit("mo"))
 
@@ -139,26 +162,43 @@ def last_day(this: pl.Expr) -> pl.Expr:
 
 
 _CUT = {
+    "MICROSECOND": "1us",
     "MILLISECOND": "1ms",
     "SECOND": "1s",
     "MINUTE": "1m",
     "HOUR": "1h",
-    "DAY": "1d",
+    **dict.fromkeys(("DAY", "DD"), "1d"),
     "WEEK": "1w",
-    "MONTH": "1mo",
+    **dict.fromkeys(("MONTH", "MON", "MM"), "1mo"),
     "QUARTER": "1q",
-    "YEAR": "1y",
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "1y"),
 }
+_CUT_DAYS = [unit for unit, length in _CUT.items() if length in ("1w", "1mo", "1q", "1y")]
 
 
 @computes(exp.TimestampTrunc)
 def date_trunc(compiler: Compiler, node: exp.TimestampTrunc) -> Typed:
     compiler.sql.only(node, ("this", "unit"))
-    unit = node.args["unit"].name.upper()
-    if unit not in _CUT:
-        raise compiler.sql.error(f"times are not cut to {unit}", node, f"there are {', '.join(_CUT)}")
+    length = _CUT[_unit(compiler, node, list(_CUT))]
     value = compiler.cast(_time(compiler, node.this, "DATE_TRUNC"), types.TIMESTAMP)
-    return Typed(value.expr.dt.truncate(_CUT[unit]), types.TIMESTAMP, node)
+    return Typed(value.expr.dt.truncate(length), types.TIMESTAMP, node)
+
+
+@computes(exp.DateTrunc)
+def trunc(compiler: Compiler, node: exp.DateTrunc) -> Typed:
+    """TRUNC(day, 'MONTH'): a DATE."""
+    compiler.sql.only(node, ("this", "unit"))
+    length = _CUT[_unit(compiler, node, _CUT_DAYS)]
+    value = compiler.cast(_time(compiler, node.this, "TRUNC"), types.DATE)
+    return Typed(value.expr.dt.truncate(length), types.DATE, node)
+
+
+def _unit(compiler: Compiler, node: exp.Expr, known: Sequence[str]) -> str:
+    said = node.args["unit"]
+    unit = str(said.name).upper()
+    if unit not in known or not isinstance(said, exp.Literal | exp.Var):
+        raise compiler.sql.error(f"times are not cut to {unit}", node, f"there are {', '.join(known)}")
+    return unit
 
 
 @function("timestamp_millis", {"this": WHOLE}, types.TIMESTAMP)
@@ -192,30 +232,85 @@ def weekday(this: pl.Expr) -> pl.Expr:
     return (this.dt.weekday() - 1).cast(types.INT)
 
 
-_FORMATS = {"%Mstrict": "%M", "%mstrict": "%m", "%dstrict": "%d", "%Hstrict": "%H", "%Sstrict": "%S"}
-_KNOWN = ("%Y", "%m", "%d", "%H", "%M", "%S")
+# --- as texts -----------------------------------------------------------------------------------------
 
 
-@computes(exp.TimeToStr)
-def date_format(compiler: Compiler, node: exp.TimeToStr) -> Typed:
-    compiler.sql.only(node, ("this", "format"))
-    of = node.this
-    value = _time(compiler, of.this if isinstance(of, exp.TimeStrToTime) else of, "DATE_FORMAT")
-    pattern = node.args["format"]
-    text = str(pattern.this)
-    for name, short in _FORMATS.items():
-        text = text.replace(name, short)
-    rest = text
-    for known in _KNOWN:
-        rest = rest.replace(known, "")
-    if not isinstance(pattern, exp.Literal) or "%" in rest or any(map(str.isalpha, rest)):
+def _padded(number: pl.Expr, width: int | pl.Expr) -> pl.Expr:
+    return number.cast(types.TEXT).str.zfill(width)
+
+
+def _year(moment: pl.Expr, letters: int) -> pl.Expr:
+    year = moment.dt.year()
+    if letters == 2:
+        return _padded(year.abs() % 100, 2)
+    # Those of more than four digits have a sign, where four are asked for.
+    sign = pl.when((year > 9999) & (letters > 3)).then(pl.lit("+")).otherwise(pl.lit(""))
+    return sign + _padded(year, letters + (year < 0).cast(types.INT))
+
+
+def _fraction(moment: pl.Expr, letters: int) -> pl.Expr:
+    return (_padded(moment.dt.microsecond(), 6) + pl.lit("000")).str.head(letters)
+
+
+def _hour_of_half(moment: pl.Expr, letters: int) -> pl.Expr:
+    return _padded((moment.dt.hour().cast(types.INT) + 11) % 12 + 1, letters)
+
+
+_Letters: TypeAlias = Callable[[pl.Expr, int], pl.Expr]
+_LETTERS: dict[str, tuple[_Letters, int]] = {
+    "y": (_year, 6),
+    "M": (
+        lambda t, n: _padded(t.dt.month(), n) if n < 3 else t.dt.strftime("%b" if n == 3 else "%B"),
+        4,
+    ),
+    "d": (lambda t, n: _padded(t.dt.day(), n), 2),
+    "D": (lambda t, n: _padded(t.dt.ordinal_day(), n), 3),
+    "H": (lambda t, n: _padded(t.dt.hour(), n), 2),
+    "h": (_hour_of_half, 2),
+    "m": (lambda t, n: _padded(t.dt.minute(), n), 2),
+    "s": (lambda t, n: _padded(t.dt.second(), n), 2),
+    "S": (_fraction, 9),
+    "E": (lambda t, n: t.dt.strftime("%a" if n < 4 else "%A"), 4),
+    "a": (lambda t, n: pl.when(t.dt.hour() < 12).then(pl.lit("AM")).otherwise(pl.lit("PM")), 1),
+}
+"""What stands for each letter of a format, and how often it may stand there."""
+_PARTS_OF_FORMAT = re.compile(
+    r"'(?P<quoted>(?:[^']|'')*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>[^A-Za-z'])"
+)
+
+
+@computes_named("date_format")
+def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    if len(node.expressions) != 2:
+        raise compiler.sql.error("DATE_FORMAT takes a time and a format", node)
+    of, written = node.expressions
+    moment = compiler.cast(_time(compiler, of, "DATE_FORMAT"), types.TIMESTAMP).expr
+    pattern = compiler.compile(written).constant
+    if not isinstance(pattern, str):
+        raise compiler.sql.error("DATE_FORMAT takes a format that stands in the SQL", written)
+    parts, at = [pl.lit("")], 0
+    for found in _PARTS_OF_FORMAT.finditer(pattern):
+        part = _part_of_format(found, moment)
+        if part is None or found.start() != at:
+            break
+        parts.append(part)
+        at = found.end()
+    if at != len(pattern):
         raise compiler.sql.error(
-            "this format is not computed yet",
-            node,
-            "formats are made of yyyy, MM, dd, HH, mm, ss and what stands between them",
+            f"{pattern[at : at + 8]!r} is not known in a format",
+            written,
+            f"formats are made of {', '.join(_LETTERS)}, of 'text' in quotes, and of other signs",
         )
-    moment = compiler.cast(value, types.TIMESTAMP)
-    return Typed(moment.expr.dt.strftime(text), types.TEXT, node)
+    return Typed(pl.when(moment.is_not_null()).then(pl.concat_str(parts)), types.TEXT, node)
+
+
+def _part_of_format(found: re.Match[str], moment: pl.Expr) -> pl.Expr | None:
+    if found["letter"] is None:
+        quoted = found["quoted"]
+        text = found[0] if quoted is None else quoted.replace("''", "'") or "'"
+        return None if text in tuple("[]{}#") else pl.lit(text)
+    made, most = _LETTERS.get(found["letter"], (None, 0))
+    return None if made is None or len(found[0]) > most else made(moment, len(found[0]))
 
 
 @computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Uuid)

@@ -1,0 +1,81 @@
+"""Chains of one operator, as trees that are not deep.
+
+`a OR b OR c OR ...` is read as `((a OR b) OR c) OR ...`, as many levels deep as the chain is long. What
+goes down a tree level by level could not go down thousands of them. Where it does not matter which are
+taken together first, each half is taken together by itself:
+
+        OR                     OR
+      OR  d          =>     OR    OR
+    OR  c                  a  b  c  d
+   a  b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sqlglot import exp
+
+_CHAINED = (exp.And, exp.Or, exp.DPipe, exp.Union)
+_PARTS = ("this", "expression")
+
+T = TypeVar("T")
+
+
+def halved(parts: Sequence[T], combined: Callable[[T, T], T]) -> T:
+    """All parts in their order, combined by halves."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return combined(halved(parts[:middle], combined), halved(parts[middle:], combined))
+
+
+def with_halved_chains(statement: exp.Expr) -> exp.Expr:
+    """The statement with each of its chains by halves."""
+    # Chains that are in others are found before these are made new.
+    for top in [node for node in statement.walk() if _is_link(node) and not _is_inner(node)]:
+        parts: list[exp.Expr] = []
+        link = top
+        while True:
+            parts.append(link.expression)
+            if not _goes_on(link, link.this):
+                break
+            link = link.this
+        parts.append(link.this)
+        parts.reverse()
+        middle = len(parts) // 2
+        for name, half in zip(_PARTS, (parts[:middle], parts[middle:]), strict=True):
+            top.set(name, halved(half, partial(_joined, top)))
+    return statement
+
+
+def _joined(like: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    said = {name: value for name, value in like.args.items() if name in ("distinct", "safe")}
+    return type(like)(this=left, expression=right, **said)
+
+
+def _is_link(node: exp.Expr) -> bool:
+    """Of UNION, those that keep all rows: which are different depends on what is taken together."""
+    return isinstance(node, _CHAINED) and not (
+        isinstance(node, exp.Union) and node.args.get("distinct")
+    )
+
+
+def _goes_on(link: exp.Expr, left: exp.Expr) -> bool:
+    """Whether what stands left in a chain is of the chain, too, and says nothing more of itself."""
+    return (
+        _is_link(left)
+        and type(left) is type(link)
+        and all(
+            value in (None, False, [])
+            for name, value in left.args.items()
+            if name not in (*_PARTS, "safe")
+        )
+    )
+
+
+def _is_inner(node: exp.Expr) -> bool:
+    above = node.parent
+    return above is not None and _is_link(above) and above.this is node and _goes_on(above, node)

@@ -1,0 +1,195 @@
+"""LIKE, and functions of regular expressions."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.expression_trees import FAILURES
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed, computes
+from rheos.sql.java_patterns import RustPattern, UnknownPatternError, rust_pattern, rust_replacement
+
+_READ_AS = (
+    "patterns are those of Java, without looking ahead or back, possessive quantifiers and references "
+    "to groups"
+)
+
+
+# --- LIKE ---------------------------------------------------------------------------------------------
+
+
+@computes(exp.Like, exp.ILike)
+def like(compiler: Compiler, node: exp.Like | exp.ILike) -> Typed:
+    return _like(compiler, node, "\\")
+
+
+@computes(exp.Escape)
+def escape(compiler: Compiler, node: exp.Escape) -> Typed:
+    compiler.sql.only(node, ("this", "expression"))
+    sign = node.expression
+    if not isinstance(node.this, exp.Like | exp.ILike) or len(sign.name) != 1:
+        raise compiler.sql.not_computed(node, "write LIKE '...' ESCAPE '!'")
+    return _like(compiler, node.this, sign.name)
+
+
+def _like(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
+    compiler.sql.only(node, ("this", "expression", "negate"))
+    value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
+    if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
+        raise compiler.sql.wrong_type(
+            "LIKE compares a STRING with a pattern that stands in the SQL",
+            node if value.type == types.TEXT else value.node,
+            "write name LIKE 'a%'",
+        )
+    text, form = compiler.cast(value, types.TEXT).expr, pattern.constant
+    if isinstance(node, exp.ILike):
+        # As Spark has it: both in small letters.
+        text = text.str.to_lowercase()
+        form = pl.select(pl.lit(form).str.to_lowercase()).item()
+    found = text.str.contains(f"(?s)^{_regex(form, sign)}$")
+    return Typed(~found if node.args.get("negate") else found, types.BOOLEAN, node)
+
+
+def _regex(pattern: str, sign: str) -> str:
+    made, signs = "", iter(pattern)
+    for char in signs:
+        if char == sign:
+            made += re.escape(next(signs, sign))
+        else:
+            made += {"%": ".*", "_": "."}.get(char) or re.escape(char)
+    return made
+
+
+# --- regular expressions ------------------------------------------------------------------------------
+
+
+@computes(exp.RegexpLike)
+def regexp_like(compiler: Compiler, node: exp.RegexpLike) -> Typed:
+    compiler.sql.only(node, ("this", "expression", "full_match"))
+    value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
+    if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
+        raise compiler.sql.wrong_type(
+            "RLIKE compares a STRING with a pattern that stands in the SQL",
+            node,
+            "write name RLIKE '^a'",
+        )
+    form = _pattern(compiler, pattern, asks=True)
+    text = compiler.cast(value, types.TEXT).expr
+    return Typed(text.str.contains(form.text), types.BOOLEAN, node)
+
+
+@computes(exp.RegexpExtract)
+def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
+    compiler.sql.only(node, ("this", "expression", "group", "null_if_pos_overflow"))
+    value = compiler.text(node.this, "REGEXP_EXTRACT").expr
+    pattern, group = compiler.compile(node.expression), node.args.get("group")
+    number = 1 if group is None else compiler.compile(group).constant
+    if not isinstance(pattern.constant, str) or not isinstance(number, int):
+        raise compiler.sql.error(
+            "REGEXP_EXTRACT takes a pattern and a group that stand in the SQL",
+            node,
+            "write REGEXP_EXTRACT(url, '/([a-z]+)', 1)",
+        )
+    form = _pattern(compiler, pattern)
+    if not 0 <= number <= len(form.groups):
+        raise compiler.sql.error(
+            f"the pattern has {len(form.groups)} groups, and no group {number}",
+            pattern.node,
+            "put what is to be extracted in brackets; group 0 is all that is found",
+        )
+    found = value.str.extract(form.text, number)
+    # What is not found is an empty text in Spark.
+    return Typed(pl.when(value.is_not_null()).then(found.fill_null("")), types.TEXT, node)
+
+
+@computes(exp.RegexpReplace)
+def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
+    compiler.sql.only(node, ("this", "expression", "replacement"))
+    value = compiler.text(node.this, "REGEXP_REPLACE").expr
+    pattern, new = compiler.compile(node.expression), compiler.compile(node.args["replacement"])
+    if not isinstance(pattern.constant, str) or not isinstance(new.constant, str):
+        raise compiler.sql.error(
+            "REGEXP_REPLACE takes a pattern and a text that stand in the SQL",
+            node,
+            "write REGEXP_REPLACE(name, '[0-9]+', '#')",
+        )
+    form = _pattern(compiler, pattern)
+    try:
+        by = rust_replacement(new.constant, form.groups)
+    except UnknownPatternError as error:
+        raise compiler.sql.error(
+            str(error), new.node, "write REGEXP_REPLACE(x, '(a)', '<$1>')"
+        ) from None
+    if by and not form.text.startswith("^"):
+        _refuse_empty(compiler, pattern, form)
+    return Typed(value.str.replace_all(form.text, by), types.TEXT, node)
+
+
+@computes(exp.RegexpSplit)
+def split(compiler: Compiler, node: exp.RegexpSplit) -> Typed:
+    """The parts between what a pattern finds; the last of `limit` parts is all that is left."""
+    compiler.sql.only(node, ("this", "expression", "limit"))
+    value = compiler.text(node.this, "SPLIT").expr
+    pattern, limit = compiler.compile(node.expression), node.args.get("limit")
+    most = -1 if limit is None else compiler.compile(limit).constant
+    if not isinstance(pattern.constant, str) or not isinstance(most, int):
+        raise compiler.sql.error(
+            "SPLIT takes a pattern, and a limit, that stand in the SQL",
+            node,
+            "write SPLIT(name, '[,;]')",
+        )
+    if not pattern.constant:
+        # Every character is a part.
+        parts = pl.when(value == "").then(pl.lit([""], dtype=_TEXTS)).otherwise(value.str.split(""))
+        return Typed(_at_most(parts, parts, most), _TEXTS, node)
+    form = _pattern(compiler, pattern)
+    _refuse_empty(compiler, pattern, form)
+    parts = value.str.split(form.text, literal=False)
+    return Typed(
+        _at_most(parts, value.str.split(form.text, literal=False, inclusive=True), most), _TEXTS, node
+    )
+
+
+_TEXTS = pl.List(pl.String())
+
+
+def _at_most(parts: pl.Expr, whole: pl.Expr, most: int) -> pl.Expr:
+    """So many parts; `whole` are those with what stands behind each."""
+    if most <= 0:
+        return parts
+    last = whole.list.slice(most - 1).list.join("")
+    return (
+        pl.when(parts.list.len() > most)
+        .then(pl.concat_list(parts.list.head(most - 1), last))
+        .otherwise(parts)
+    )
+
+
+def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustPattern:
+    """Raises ProgramError where it is none."""
+    try:
+        made = rust_pattern(pattern.constant, asks=asks)
+        pl.select(pl.lit("").str.contains(made.text))
+    except UnknownPatternError as error:
+        raise compiler.sql.error(f"this is no pattern: {error}", pattern.node, _READ_AS) from None
+    except FAILURES as error:
+        lines = [line.strip() for line in str(error).strip().splitlines()]
+        raise compiler.sql.error(f"this is no pattern: {lines[-1]}", pattern.node, _READ_AS) from None
+    return made
+
+
+_PROBES = ("", "a", "a b", "1", "\n", " ", "aa", ".,")
+
+
+def _refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None:
+    """Where nothing is found between two characters, Java and Rust count that differently."""
+    found = pl.select(pl.Series(_PROBES).str.extract_all(form.text).explode()).to_series()
+    if (found == "").any():
+        raise compiler.sql.error(
+            f"{pattern.constant!r} finds empty texts, too",
+            pattern.node,
+            "take one character at least: + in the place of *",
+        )

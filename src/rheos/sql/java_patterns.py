@@ -1,0 +1,229 @@
+"""Java's regular expressions as those of Rust, which Polars computes.
+
+Both read most patterns alike; where one text means different things, what Java means is written in
+Rust's words:
+
+    \\d+.       [0-9]+[^\\n\\r...]       digits of ASCII, and no line that ends
+    \\Qa.b\\E    a\\.b                   what is quoted
+
+What Rust has no words for is refused: looking ahead and back, possessive quantifiers, references to
+groups. `(?i)` knows letters of all scripts; `$` is the end of the text alone, and not also before the
+end of its last line, unless it is only asked whether something is found.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
+_CLASSES = {
+    "d": "0-9",
+    "w": "0-9A-Za-z_",
+    "s": r"\t-\r\x20",
+    "h": r"\t\x20\xA0\x{1680}\x{180e}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}",
+    "v": r"\n\x0B\x0C\r\x{85}\x{2028}\x{2029}",
+}
+"""What stands for each within brackets; in capitals it is all others."""
+_POSIX = {
+    **{"Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "a-zA-Z", "Digit": "0-9"},
+    **{"Alnum": "0-9a-zA-Z", "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": r"\x20-~"},
+    **{"Blank": r"\x20\t", "Cntrl": r"\x00-\x1F\x7F", "XDigit": "0-9a-fA-F", "Space": r"\t-\r\x20"},
+}
+_QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+
+
+@dataclass(frozen=True)
+class RustPattern:
+    text: str
+    groups: tuple[str, ...]
+    """The names of its groups, empty where one has none."""
+
+
+class UnknownPatternError(Exception):
+    """What of a pattern Rust has no words for."""
+
+
+def rust_pattern(pattern: str, *, asks: bool = False) -> RustPattern:
+    """The pattern; `asks` where it does not matter what is found, only whether something is. Raises
+    UnknownPatternError."""
+    reader = _Reader(pattern, asks)
+    return RustPattern(reader.read(), tuple(reader.groups))
+
+
+@dataclass
+class _Reader:
+    pattern: str
+    asks: bool
+    at: int = 0
+    groups: list[str] = field(default_factory=list)
+    dot_is_all: list[bool] = field(default_factory=lambda: [False])
+    """Whether a point is also the end of a line: in each bracket that is open."""
+    many_lines: bool = False
+    """Whether `$` is, or may be, the end of any line."""
+
+    def read(self) -> str:
+        made = ""
+        while self.at < len(self.pattern):
+            made += self._part()
+            made += self._quantifier()
+        return made
+
+    def _part(self) -> str:
+        char = self.pattern[self.at]
+        if char == "\\":
+            return self._escaped(in_class=False)
+        if char == "[":
+            return self._class()
+        self.at += 1
+        match char:
+            case ".":
+                return "(?s:.)" if self.dot_is_all[-1] else f"[^{_LINE_ENDS}]"
+            case "$" if self.asks and not self.many_lines:
+                return rf"(?:(?:\r\n|[{_LINE_ENDS}])?\z)"
+            case "(":
+                return self._opened()
+            case ")":
+                if len(self.dot_is_all) > 1:
+                    self.dot_is_all.pop()
+        return char
+
+    def _opened(self) -> str:
+        flags = _FLAGS.match(self.pattern, self.at - 1)
+        self.dot_is_all.append(self.dot_is_all[-1])
+        if flags is None:
+            named = re.compile(r"\?<([a-zA-Z]\w*)>").match(self.pattern, self.at)
+            if named or not self.pattern.startswith("?", self.at):
+                self.groups.append(named[1] if named else "")
+            return "("
+        on, off, end = flags[1], flags[2] or "", flags[3]
+        if unknown := {*on, *off} - {*"imsux"}:
+            raise UnknownPatternError(f"the flag {min(unknown)} is not known")
+        self.many_lines |= "m" in on
+        self.at = flags.end()
+        if end == ")":
+            # They hold up to the end of the bracket around them.
+            self.dot_is_all.pop()
+        self.dot_is_all[-1] = ("s" in on or self.dot_is_all[-1]) and "s" not in off
+        on = on.replace("u", "")
+        off = off.replace("u", "")
+        if not on and not off:
+            return "" if end == ")" else "(?:"
+        return f"(?{on}{'-' if off else ''}{off}{end}"
+
+    def _quantifier(self) -> str:
+        found = _QUANTIFIER.match(self.pattern, self.at)
+        if found is None:
+            return ""
+        self.at = found.end()
+        if self.pattern.startswith("+", self.at):
+            raise UnknownPatternError("possessive quantifiers are not known")
+        if self.pattern.startswith("?", self.at):
+            self.at += 1
+            return f"{found[0]}?"
+        return found[0]
+
+    def _class(self) -> str:
+        """What is between [ and ], with the classes in it."""
+        made = "["
+        self.at += 1
+        if self.pattern.startswith("^", self.at):
+            made, self.at = "[^", self.at + 1
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            if char == "\\":
+                made += self._escaped(in_class=True)
+                continue
+            if char == "[":
+                made += self._class()
+                continue
+            self.at += 1
+            if char == "]":
+                return f"{made}]"
+            # To Rust these are operators, or the begin of a class of POSIX.
+            doubled = char == "-" and made.endswith("-")
+            made += f"\\{char}" if char in ":~" or doubled else char
+        return made
+
+    def _escaped(self, *, in_class: bool) -> str:
+        char = self.pattern[self.at + 1 : self.at + 2]
+        self.at += 2
+        match char:
+            case "d" | "w" | "s" | "h" | "v":
+                return _CLASSES[char] if in_class else f"[{_CLASSES[char]}]"
+            case "D" | "W" | "S" | "H" | "V":
+                return f"[^{_CLASSES[char.lower()]}]"
+            case "R" if not in_class:
+                return rf"(?:\r\n|[{_CLASSES['v']}])"
+            case "e":
+                return r"\x1B"
+            case "u":
+                return self._numbered(r"[0-9a-fA-F]{4}", 16)
+            case "0":
+                return self._numbered(r"[0-3]?[0-7]{1,2}", 8)
+            case "c":
+                self.at += 1
+                return f"\\x{{{ord(self.pattern[self.at - 1 : self.at] or '@') ^ 64:x}}}"
+            case "p" | "P":
+                return self._property(char, in_class=in_class)
+            case "Q":
+                end = self.pattern.find("\\E", self.at)
+                quoted = self.pattern[self.at : end if end >= 0 else None]
+                self.at = len(self.pattern) if end < 0 else end + 2
+                return re.escape(quoted).replace("\\\n", "\\n")
+            case "Z":
+                raise UnknownPatternError(r"\Z is not known: write \z for the end of the text")
+        if char.isascii() and char.isalnum():
+            return f"\\{char}"
+        return f"\\x{{{ord(char):x}}}" if char else "\\"
+
+    def _numbered(self, digits: str, base: int) -> str:
+        found = re.compile(digits).match(self.pattern, self.at)
+        if found is None:
+            raise UnknownPatternError("a character is \\u and four digits, or \\0 and its octal number")
+        self.at = found.end()
+        return f"\\x{{{int(found[0], base):x}}}"
+
+    def _property(self, sign: str, *, in_class: bool) -> str:
+        found = re.compile(r"\{(\w+)\}").match(self.pattern, self.at)
+        if found is None:
+            return f"\\{sign}"
+        self.at = found.end()
+        ranges = _POSIX.get(found[1])
+        if ranges is None:
+            return f"\\{sign}{{{found[1].removeprefix('Is')}}}"
+        if sign == "P":
+            return f"[^{ranges}]"
+        return ranges if in_class else f"[{ranges}]"
+
+
+# --- what replaces ------------------------------------------------------------------------------------
+
+
+def rust_replacement(text: str, groups: tuple[str, ...]) -> str:
+    """The text that replaces what a pattern with these groups finds: `$1` and `${name}` are what groups
+    have found, `\\$` is a dollar. Raises UnknownPatternError."""
+    made, at = "", 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char == "\\":
+            if at == len(text):
+                raise UnknownPatternError("a character is missing behind the last \\")
+            made += text[at].replace("$", "$$")
+            at += 1
+        elif char == "$":
+            found = re.compile(r"([0-9]+)|\{([a-zA-Z]\w*)\}", re.ASCII).match(text, at)
+            if found is None:
+                raise UnknownPatternError("a number or {name} is missing behind $: \\$ is a dollar")
+            # As many digits as there are groups for.
+            name, at = found[1] or found[2], found.end()
+            while found[1] and len(name) > 1 and int(name) > len(groups):
+                name, at = name[:-1], at - 1
+            if int(name) > len(groups) if found[1] else name not in groups:
+                raise UnknownPatternError(f"the pattern has no group {name}")
+            made += f"${{{name}}}"
+        else:
+            made += char
+    return made

@@ -1,0 +1,202 @@
+"""Dates and times that are read of texts, in all forms that Spark's casts read. Row functions
+(`rheos.graph.row_functions`).
+
+    2026    2026-3    2026-03-01    2026-03-01T12    2026-03-01 12:34:56.789 Europe/Berlin
+
+A time without a day is none here: Spark takes the day on which the query runs, which is another one
+when a job goes on after a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from rheos.sql.java_numbers import WHITESPACE
+
+_DAY_US = 86_400_000_000
+_MOST_DAYS = (1 << 63) // _DAY_US - 1
+"""Days that 64 bits of microseconds hold."""
+_DATE = (
+    r"^(?P<sign>[+-])?(?P<year>[0-9]{4,7})"
+    r"(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?s:[ T].*)?)?)?$"
+)
+_MOMENT = (
+    r"^(?P<sign>[+-])?(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+    r"(?:[ T](?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
+    r"(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9](?s:.*))?)?)?)?)?)?$"
+)
+_COMMON_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_COMMON_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](?:\.[0-9]{1,6})?Z?$"
+
+
+def days_of_texts(columns: Sequence[pl.Series]) -> pl.Series:
+    """DATE, null for a text that is none."""
+    texts = columns[0].str.strip_chars(WHITESPACE)
+    common = _matching(texts, _COMMON_DATE)
+    made = common.str.to_date("%Y-%m-%d", strict=False)
+    return _with_rest(texts, made, lambda rest: _parts(rest, _DATE).select(_DAYS).to_series())
+
+
+def moments_of_texts(columns: Sequence[pl.Series], *, zoned: bool) -> pl.Series:
+    """Microseconds after the beginning of 1970, null for a text that is no time.
+
+    A text without a zone is in UTC. `zoned` says whether a zone in the text counts: for TIMESTAMP_NTZ
+    Spark passes over it.
+    """
+    texts = columns[0].str.strip_chars(WHITESPACE)
+    common = _matching(texts, _COMMON_MOMENT).str.strip_suffix("Z").str.replace("T", " ", literal=True)
+    made = common.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False).cast(pl.Int64)
+    return _with_rest(texts, made, lambda rest: _moments(rest, zoned=zoned))
+
+
+def _matching(texts: pl.Series, form: str) -> pl.Series:
+    return texts.zip_with(texts.str.contains(form), pl.Series([None], dtype=pl.String))
+
+
+def _with_rest(texts: pl.Series, made: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """What was made of the common form, with what is read of the different texts of all others."""
+    unread = made.is_null() & texts.is_not_null()
+    if not unread.any():
+        return made
+    rest = texts.filter(unread).unique()
+    found = texts.replace_strict(rest, read(rest).cast(made.dtype), default=None)
+    return made.zip_with(~unread, found)
+
+
+# --- the calendar -------------------------------------------------------------------------------------
+
+
+def _parts(texts: pl.Series, form: str) -> pl.DataFrame:
+    """The numbers of each text, null where it is not of that form; the first month and day, and no
+    time, where it has none."""
+    first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
+    field = pl.col("text").struct.field
+    sign = pl.when(field("sign") == "-").then(-1).otherwise(1)
+    wanted = [(field("year").cast(pl.Int64) * sign).alias("year")]
+    wanted += [
+        field(name).cast(pl.Int64).fill_null(number).alias(name)
+        for name, number in first.items()
+        if f"<{name}>" in form
+    ]
+    wanted += [field(name) for name in ("fraction", "zone") if f"<{name}>" in form]
+    return texts.str.extract_groups(form).alias("text").to_frame().select(wanted)
+
+
+def _days_before(year: pl.Expr, month: pl.Expr) -> pl.Expr:
+    """Days from the beginning of 1970 to that of the month, by the calendar of today in all years:
+    months are counted from March on, so that the leap day is the last of a year."""
+    shifted = (month + 9) % 12
+    of_year = year - (month <= 2).cast(pl.Int64)
+    leap_days = of_year.floordiv(4) - of_year.floordiv(100) + of_year.floordiv(400)
+    return of_year * 365 + leap_days + (shifted * 153 + 2) // 5 - 719_468
+
+
+_YEAR, _MONTH, _DAY = (pl.col(name) for name in ("year", "month", "day"))
+_NEXT = _days_before(
+    _YEAR + (_MONTH == 12).cast(pl.Int64), pl.when(_MONTH == 12).then(1).otherwise(_MONTH + 1)
+)
+_BEGIN = _days_before(_YEAR, _MONTH)
+_IS_DAY = _MONTH.is_between(1, 12) & (_DAY >= 1) & (_DAY <= _NEXT - _BEGIN)
+_DAYS = pl.when(_IS_DAY).then(_BEGIN + _DAY - 1)
+
+
+def _moments(texts: pl.Series, *, zoned: bool) -> pl.Series:
+    fraction = pl.col("fraction").fill_null("").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64)
+    hour, minute, second = (pl.col(name) for name in ("hour", "minute", "second"))
+    days = pl.when((hour < 24) & (minute < 60) & (second < 60) & (_DAYS.abs() < _MOST_DAYS)).then(_DAYS)
+    local = days * _DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction
+    made = _parts(texts, _MOMENT).select(
+        local.alias("local"), pl.col("zone").str.strip_chars(WHITESPACE).alias("zone")
+    )
+    if made["zone"].null_count() == len(made):
+        return made["local"]
+    shift = _shifts_us(made["zone"], made["local"])
+    kept = made["local"].zip_with(shift.is_not_null(), pl.Series([None], dtype=pl.Int64))
+    return kept - shift if zoned else kept
+
+
+# --- zones --------------------------------------------------------------------------------------------
+
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])(?:(\d\d?)(?::(\d\d?)|:(\d\d):(\d\d))?|(\d\d)(\d\d)(\d\d)?)", re.ASCII
+)
+_SHORT = {
+    **{"ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires"},
+    **{"ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo"},
+    **{
+        "BST": "Asia/Dhaka",
+        "CAT": "Africa/Harare",
+        "CNT": "America/St_Johns",
+        "CST": "America/Chicago",
+    },
+    **{"CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris"},
+    **{"IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo"},
+    **{"MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi"},
+    **{"PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles"},
+    **{"SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh"},
+    **{"EST": "-05:00", "MST": "-07:00", "HST": "-10:00"},
+    **dict.fromkeys(("Z", "UTC", "GMT", "UT"), "+00:00"),
+}
+"""What Java calls zones by three letters."""
+_MOST_OFFSET_S = 18 * 3600
+_EPOCH = datetime(1970, 1, 1)
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_800_000_000
+"""The begin of the year 1, and the end of 9999: Python knows no other years."""
+_CYCLE_US = 146_097 * _DAY_US
+"""400 years, after which the calendar begins again, on the same day of the week."""
+
+
+def _shifts_us(zones: pl.Series, local_us: pl.Series) -> pl.Series:
+    """How far each zone is ahead of UTC at a time of its clocks; null where there is no such zone."""
+    named = zones.unique().drop_nulls()
+    fixed = pl.Series([_offset_us(name) for name in named], dtype=pl.Int64)
+    shifts = zones.replace_strict(named, fixed, default=None).zip_with(
+        zones.is_not_null(), pl.Series([0], dtype=pl.Int64)
+    )
+    rows = (shifts.is_null() & local_us.is_not_null()).arg_true()
+    regional = [
+        _regional_shift_us(zone, local)
+        for zone, local in zip(zones.gather(rows), local_us.gather(rows), strict=True)
+    ]
+    return shifts.scatter(rows, pl.Series(regional, dtype=pl.Int64))
+
+
+def _regional_shift_us(zone: str, local_us: int) -> int | None:
+    """As Java has it: a time that clocks show twice is the first of both, one that they leave out is
+    that of clocks that have not been moved yet."""
+    known = _zone(_SHORT.get(zone, zone))
+    if known is None:
+        return None
+    later = max(0, local_us - _LAST_US + _CYCLE_US) // _CYCLE_US
+    time = max(local_us - later * _CYCLE_US, _FIRST_US)
+    moved = (_EPOCH + timedelta(microseconds=time)).replace(tzinfo=known).utcoffset()
+    assert moved is not None
+    return moved // timedelta(microseconds=1)
+
+
+def _offset_us(zone: str) -> int | None:
+    """Of a zone that is an offset; None where it is none, or too far."""
+    found = _OFFSET.fullmatch(_SHORT.get(zone, zone))
+    if found is None:
+        return None
+    sign, *numbers = found.groups()
+    hours, *rest = (int(each or 0) for each in numbers)
+    minutes, seconds = rest[0] + rest[1] + rest[4], rest[2] + rest[5]
+    length = ((hours + rest[3]) * 60 + minutes) * 60 + seconds
+    if minutes > 59 or seconds > 59 or length > _MOST_OFFSET_S:
+        return None
+    return (-length if sign == "-" else length) * 1_000_000
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None

@@ -1,0 +1,68 @@
+"""Queries that are long or deep: they are computed, or refused at their place with the limit."""
+
+from __future__ import annotations
+
+import pytest
+
+import rheos as rh
+
+
+def _rows(text: str) -> list[dict[str, object]]:
+    env = rh.Environment(runtime="simulated")
+    env.register("t", env.from_source(rh.collection([{"id": 1, "s": "a"}, {"id": 2, "s": None}])))
+    env.sql(text).collect("found")
+    return env.execute("deep").collected["found"].to_pylist()
+
+
+def _many(n: int, each: str, between: str) -> str:
+    return between.join(each.format(i=i) for i in range(n))
+
+
+LONG = {
+    "OR": (f"SELECT id FROM t WHERE {_many(500, 'id = {i}', ' OR ')}", [1, 2]),
+    "AND": (f"SELECT id FROM t WHERE {_many(500, 'id <> {i} + 2', ' AND ')}", [1]),
+    "IN": (f"SELECT id FROM t WHERE id IN ({_many(5000, '{i}', ', ')})", [1, 2]),
+    "IN times": (
+        f"SELECT id FROM t WHERE DATE_ADD(DATE '2026-01-01', CAST(id AS INT)) IN "
+        f"({_many(28, repr('2026-01-{i:02}'), ', ').replace('-00', '-31')})",
+        [1, 2],
+    ),
+    "IN columns": (f"SELECT id FROM t WHERE id IN ({_many(200, 'id + {i}', ', ')})", [1, 2]),
+    "CASE": (f"SELECT CASE id {_many(200, 'WHEN {i} THEN {i} * 2', ' ')} END AS id FROM t", [2, 4]),
+    "CASE of nulls": (
+        f"SELECT CASE {_many(50, 'WHEN id = {i} THEN NULLIF(id, 1)', ' ')} ELSE 7 END AS id FROM t",
+        [None, 2],
+    ),
+    "UNION ALL": (_many(60, "SELECT id FROM t WHERE id = {i}", " UNION ALL "), [1, 2]),
+    "||": (f"SELECT LENGTH({_many(300, 's', ' || ')}) AS id FROM t", [300, None]),
+    "+": (f"SELECT {_many(45, 'id', ' + ')} AS id FROM t", [45, 90]),
+}
+DEEP = {
+    "+": (f"SELECT {_many(500, 'id', ' + ')} AS v FROM t", "50 levels"),
+    "(": (f"SELECT {'(' * 60}id{')' * 60} AS v FROM t", "30 levels"),
+    "never closed": (f"SELECT {'(' * 60}id AS v FROM t", "30 levels"),
+    "calls": (f"SELECT {'ABS(' * 60}id{')' * 60} AS v FROM t", "30 levels"),
+    "NOT": (f"SELECT {'NOT ' * 60}id = 1 AS v FROM t", "30 levels"),
+    "minus": (f"SELECT {'- ' * 60}id AS v FROM t", "30 levels"),
+    "CASE": (f"SELECT {'CASE WHEN id = 1 THEN ' * 60}1{' END' * 60} AS v FROM t", "30 levels"),
+    "queries": (f"SELECT id FROM {'(SELECT id FROM ' * 60}t{')' * 60}", "30 levels"),
+    "elements": (f"SELECT s{'[0' * 60}{']' * 60} AS v FROM t", "30 levels"),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_is_long_is_computed(name: str) -> None:
+    text, ids = LONG[name]
+    assert [row["id"] for row in _rows(text)] == ids
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_what_is_deep_is_refused_at_its_place(name: str) -> None:
+    text, limit = DEEP[name]
+    with pytest.raises(rh.ProgramError, match=limit) as raised:
+        _rows(text)
+    assert "^" in str(raised.value)
+
+
+def test_a_query_as_deep_as_may_be_is_computed() -> None:
+    assert _rows(f"SELECT {'(' * 30}id{')' * 30} AS id FROM t WHERE id = 1") == [{"id": 1}]

@@ -1,0 +1,187 @@
+"""Every expression of SQL over values at the edges of its types: what Spark computes, bit for bit.
+
+A function or a cast that is added has no place in `EXPRESSIONS`, so that the first test fails. Spark
+computes a hundred expressions in a statement; a few draws for each are in the suite, the others take
+minutes: `-m slow`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.errors import RheosError
+from rheos.sql.expressions import MODULES
+from rheos.sql.expressions.table import HANDLERS, NAMED
+from tests.sql.edges import DIFFERENT, EXPRESSIONS, REFUSED, TO_A_FEW_BITS, drawn, table
+
+AT_ONCE = 100
+"""Expressions in a statement."""
+Values = dict[str, tuple[pa.DataType, list[Any]]]
+
+
+def test_every_expression_of_sql_is_here() -> None:
+    assert MODULES
+    assert {*HANDLERS, *NAMED} == {*EXPRESSIONS}
+
+
+# --- Rheos --------------------------------------------------------------------------------------------
+
+
+def _query(expressions: Sequence[str]) -> str:
+    columns = [f"{text} AS v{place}" for place, text in enumerate(expressions)]
+    return f"SELECT k, {', '.join(columns)} FROM edges"
+
+
+def _at_once(expressions: Sequence[str]) -> list[Sequence[str]]:
+    return [expressions[begin : begin + AT_ONCE] for begin in range(0, len(expressions), AT_ONCE)]
+
+
+def _environment(edges: pa.Table) -> rh.Environment:
+    env = rh.Environment(runtime="simulated")
+    env.register("edges", env.from_source(rh.collection(edges), name="edges"))
+    return env
+
+
+def _found_by_rheos(edges: pa.Table, expressions: Sequence[str]) -> Values:
+    env = _environment(edges)
+    statements = _at_once(expressions)
+    for place, some in enumerate(statements):
+        env.sql(_query(some)).collect(f"{place}")
+    found = env.execute("edges").collected
+    values: Values = {}
+    for place, some in enumerate(statements):
+        values |= _values(found[f"{place}"], some)
+    return values
+
+
+def _values(found: pa.Table, expressions: Sequence[str]) -> Values:
+    columns = found.sort_by("k").columns[1:]
+    return {
+        text: (_plain(column.type), _numbers(column).to_pylist())
+        for text, column in zip(expressions, columns, strict=True)
+    }
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type, whichever of its forms an engine has."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as numbers: Python has no year 10000."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date(column.type) else column
+
+
+def test_values_far_away_end_no_job() -> None:
+    """Polars panics beyond its calendar."""
+    edges = table(1, far=True)
+    of_times = [text for text in drawn(1, 1) if {"d", "e", "t", "u", "n"} & {*_names(text)}]
+    assert len(of_times) > 100
+    found = _found_by_rheos(edges, of_times)
+    assert all(len(values) == len(edges) for _, values in found.values())
+
+
+def _names(text: str) -> Iterator[str]:
+    word = ""
+    for char in f"{text} ":
+        if char.isalnum() or char == "_":
+            word += char
+        else:
+            yield word
+            word = ""
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused_is_shown_at_its_place(text: str) -> None:
+    with pytest.raises(RheosError) as raised:
+        _environment(table(0)).sql(f"SELECT {text} AS v FROM edges")
+    assert "^" in str(raised.value)
+
+
+# --- and Spark ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def unansi(spark: Any) -> Iterator[Any]:
+    """Spark without its ANSI mode, in UTC."""
+    said = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+        # Hundreds of columns are too much for one method of Java.
+        "spark.sql.codegen.wholeStage": "false",
+    }
+    before = {name: spark.conf.get(name) for name in said}
+    try:
+        for name, value in said.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def _found_by_spark(spark: Any, edges: pa.Table, expressions: Sequence[str]) -> Values:
+    known = spark.createDataFrame(edges).coalesce(1)
+    known = known.withColumn("n", known["n"].cast("timestamp_ntz"))
+    known.createOrReplaceTempView("edges")
+    values: Values = {}
+    for some in _at_once(expressions):
+        values |= _values(spark.sql(_query(some)).toArrow(), some)
+    return values
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("seed", "draws", "most"),
+    [(0, 1, 3), *(pytest.param(seed, 12, 1000, marks=pytest.mark.slow) for seed in range(1, 6))],
+)
+def test_expressions_are_those_of_spark(unansi: Any, seed: int, draws: int, most: int) -> None:
+    edges, expressions = table(seed), drawn(seed, draws, most)
+    ours = _found_by_rheos(edges, [*expressions])
+    theirs = _found_by_spark(unansi, edges, [*expressions])
+    wrong = []
+    for text, of in expressions.items():
+        bits = 4 if of in TO_A_FEW_BITS else 0
+        (kind, values), (their_kind, their_values) = ours[text], theirs[text]
+        if kind != their_kind:
+            wrong.append(f"{text} is {kind}, of Spark {their_kind}")
+        for row, (one, other) in enumerate(zip(values, their_values, strict=True)):
+            if not _same(one, other, bits):
+                wrong.append(f"{text} in row {row} is {one!r}, of Spark {other!r}")
+                break
+    assert not wrong, "\n".join(wrong)
+
+
+def _same(one: Any, other: Any, bits: int) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        if one == other:
+            return math.copysign(1, one) == math.copysign(1, other)
+        return abs(one - other) <= bits * math.ulp(max(abs(one), abs(other)))
+    return type(one) is type(other) and bool(one == other)
+
+
+@pytest.mark.spark
+def test_what_differs_from_spark_still_does(unansi: Any) -> None:
+    """So that docs/sql.md says of no difference that is gone."""
+    edges = table(0).slice(0, 1)
+    ours = _found_by_rheos(edges, [*DIFFERENT])
+    theirs = _found_by_spark(unansi, edges, [*DIFFERENT, *REFUSED])
+    for text, value in DIFFERENT.items():
+        assert ours[text][1] == [value], text
+        assert theirs[text][1] != [value], text
