@@ -284,10 +284,52 @@ def clauses(**said: str) -> str:
     return f"SELECT * FROM ticker MATCH_RECOGNIZE ({head} {pattern}) AS m"
 
 
+TIED = pa.table(
+    {
+        "id": pa.array([2, 3, 1, 4], pa.int64()),
+        "v": pa.array([5, 1, 9, None], pa.int64()),
+        "s": pa.array(["b", "c", "a", "d"]),
+        "rowtime": pa.array([START] * 4, pa.timestamp("us", tz="UTC")),
+    }
+)
+READS = (
+    "MEASURES FIRST(id) AS f, LAST(id) AS z PATTERN (A{2})",
+    "MEASURES FIRST(id) AS f, LAST(id) AS z PATTERN (A{2}) DEFINE A AS v > -1 OR v IS NULL",
+    "MEASURES FIRST(id) AS f, LAST(id) AS z, FIRST(s) AS s PATTERN (A{2}) DEFINE A AS s > ''",
+    "MEASURES FIRST(id) AS f, LAST(id) AS z, COUNT(v) AS v PATTERN (A B) DEFINE B AS LAST(A.s) <> s",
+)
+
+
+@pytest.mark.parametrize("reads", READS)
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [
+        ("rowtime", [(1, 2), (3, 4)]),
+        ("rowtime, v", [(4, 3), (2, 1)]),
+        ("rowtime, v NULLS LAST", [(3, 2), (1, 4)]),
+        ("rowtime, v DESC", [(1, 2), (3, 4)]),
+        ("rowtime, v DESC NULLS FIRST", [(4, 1), (2, 3)]),
+        ("rowtime, s", [(1, 2), (3, 4)]),
+        ("rowtime, id % 2 DESC, v", [(3, 1), (4, 2)]),
+    ],
+)
+def test_rows_of_one_time_are_in_one_order_whatever_the_query_reads(
+    reads: str, order: str, ids: list[tuple[int, int]]
+) -> None:
+    env = environment(TIED)
+    env.sql(f"SELECT f, z FROM ticker MATCH_RECOGNIZE (ORDER BY {order} {reads}) AS m").collect("found")
+    rows = env.execute("ties").collected["found"].to_pylist()
+    assert [(row["f"], row["z"]) for row in rows] == ids
+
+
 WRONG = [
     ({"ORDER_BY": "price"}, "rows are in the order of event time", "price"),
     ({"ORDER_BY": "rowtime DESC"}, "rows are in the order of event time", "rowtime"),
-    ({"ORDER_BY": "rowtime, price"}, "rows of one time are in the order of their columns", "price"),
+    (
+        {"ORDER_BY": "rowtime, symbol DESC"},
+        "descending where they are whole numbers",
+        "symbol",
+    ),
     ({"PATTERN": "(A* B?)"}, "the pattern may match no row at all", "A* B"),
     ({"PATTERN": "(A B{3,2})"}, "this ends before it begins", "B"),
     ({"PATTERN": "(A C)", "DEFINE": "B AS price > 1"}, "unknown variable 'B'", "B"),

@@ -15,7 +15,7 @@ from rheos.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.site import call_site
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.expressions.table import Compiler
+from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.plan import ColumnRole, Explode, MatchPlan, Plan, SqlColumn, filtered, projected
@@ -58,6 +58,7 @@ class _Matching:
         time = self._time()
         pattern = RowPattern.of(sql, node.args["pattern"], node.args.get("subsets") or [])
         keys = self._keys()
+        self._carry_order()
         conditions = self._conditions(pattern, time)
         if node.args.get("within") is None:
             self._check_ends(pattern, conditions)
@@ -99,16 +100,10 @@ class _Matching:
         hint = "write ORDER BY the event time, which the table has by its watermark"
         if order is None:
             raise self.sql.error("a pattern is of rows in their order", self.node, hint)
-        first, *others = order.expressions
+        first = order.expressions[0]
         named = self._scope.named(first.this) if isinstance(first.this, exp.Column) else None
         if named is None or named.column.role != ColumnRole.EVENT_TIME or first.args.get("desc"):
             raise self.sql.error("rows are in the order of event time, the first ahead", first, hint)
-        if others:
-            raise self.sql.error(
-                "rows of one time are in the order of their columns, and of no other",
-                others[0],
-                "order by the event time alone",
-            )
         return named.name
 
     def _keys(self) -> tuple[str, ...]:
@@ -125,6 +120,36 @@ class _Matching:
             self.computed.columns.append(SqlColumn(_ALL, types.BIGINT))
             keys.append(_ALL)
         return tuple(keys)
+
+    def _carry_order(self) -> None:
+        """Computes what rows of one time are ordered by, whatever else the query reads: the further
+        columns of ORDER BY, then all columns of the table. Rows are compared column by column."""
+        time, *others = self.node.args["order"].expressions
+        compiler = Compiler(self.sql, self._scope)
+        self.computed.name(compiler.compile(time.this))
+        for each in others:
+            value = compiler.compile(each.this)
+            there = value.expr.is_not_null() if each.args.get("nulls_first") else value.expr.is_null()
+            text = each.this.sql(dialect="spark")
+            self.computed.name(Typed(there, types.BOOLEAN, each), f"nulls of {text}")
+            self.computed.name(self._descending(value) if each.args.get("desc") else value)
+        for table in self.relation.tables:
+            for named in () if table.hidden else table.columns:
+                column = pl.col(named.column.name)
+                self.computed.name(Typed(column, named.column.type, self.node))
+
+    def _descending(self, value: Typed) -> Typed:
+        """Whole numbers in the opposite order."""
+        kind = types.signed(value.type)
+        is_whole = types.is_integer(kind) or kind in (types.DATE, types.BOOLEAN)
+        if not (is_whole or types.is_timestamp(kind)):
+            raise self.sql.wrong_type(
+                "further columns are descending where they are whole numbers or times, and this is "
+                f"{types.name(kind)}",
+                value.node,
+                "leave DESC out, or CAST it to BIGINT",
+            )
+        return Typed(-1 - value.expr.to_physical().cast(types.BIGINT), types.BIGINT, value.node)
 
     # --- conditions -----------------------------------------------------------------------------------
 
