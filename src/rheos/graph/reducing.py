@@ -6,12 +6,17 @@ cannot type over the columns is refused where these are known (`Expression.resul
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
+import pyarrow as pa
 
 from rheos.aggregates.contract import Agg
-from rheos.aggregates.expression import expression
+from rheos.aggregates.expression import Expression, expression
 from rheos.errors import ProgramError
+from rheos.graph.exact_decimals import exact_one
 from rheos.graph.expression_trees import Tree, subtrees, tree_of
+from rheos.graph.types import empty_frame
 
 
 def reducing(expr: pl.Expr) -> Agg:
@@ -38,6 +43,14 @@ def reducing(expr: pl.Expr) -> Agg:
     for part in subtrees(tree):
         _refuse_chance(part, spelled)
     return expression(expr)
+
+
+def with_exact_decimals(agg: Agg, schema: pa.Schema) -> Agg:
+    """Return an expression over rows of `schema` with exact decimals; other aggregates as they are."""
+    if not isinstance(agg, Expression):
+        return agg
+    made = exact_one(agg.expr, empty_frame(schema).lazy())
+    return replace(agg, form=made.meta.serialize())
 
 
 def _refuse_chance(part: Tree, spelled: str) -> None:

@@ -31,7 +31,7 @@ from rheos.graph.nodes import (
     StreamType,
     UnionSpec,
 )
-from rheos.graph.reducing import reducing
+from rheos.graph.reducing import reducing, with_exact_decimals
 from rheos.graph.types import canonical, describe, key_type
 from rheos.graph.windows import Watermark
 from rheos.protocol.durations import Duration, duration_ms
@@ -250,7 +250,10 @@ def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[p
             if column not in schema.names and not column.startswith(HIDDEN_PREFIX):
                 where = f"{agg.kind}()" if agg.column == column else str(agg)
                 raise unknown_column(column, schema, f" in {where}")
-    return [pa.field(name, canonical(agg.result_type(schema))) for name, agg in aggregates.items()]
+    return [
+        pa.field(name, canonical(with_exact_decimals(agg, schema).result_type(schema)))
+        for name, agg in aggregates.items()
+    ]
 
 
 def check_running(aggregates: Mapping[str, Agg]) -> None:

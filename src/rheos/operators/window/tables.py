@@ -46,6 +46,7 @@ from rheos.aggregates.mean import means
 from rheos.aggregates.sum import limit_of, sums_of_decimals
 from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.aggregates.units import Units, mean_type, sum_type
+from rheos.graph.reducing import with_exact_decimals
 from rheos.operators.window.by_address import merged_by_address, pays_for_rows
 from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
@@ -589,7 +590,7 @@ class Tables:
         counted: dict[str, dict[str, CountedValues]] = {}
         kept: dict[str, dict[str, Kept]] = {}
         for name, agg in aggregates.items():
-            match agg.windowed(schema):
+            match with_exact_decimals(agg, schema).windowed(schema):
                 case Reduced() as state:
                     reduced[name] = state
                 case Gathered() as state:
