@@ -21,6 +21,7 @@ from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Source
 from rheos.connectors.lookup import Lookup
+from rheos.connectors.rejected import with_rows_ahead
 from rheos.connectors.spark.dataframe import (
     DataFrameSource,
     dataframe_source,
@@ -164,6 +165,13 @@ class Environment:
             on = None if watermark is None else watermark.on
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
             rejected = source.rejected_schema()
+            if watermark is not None and watermark.max_ahead is not None:
+                if isinstance(source, DataFrameSource):
+                    raise ProgramError(
+                        "a DataFrame has no order, so no row of it is ahead of others",
+                        hint="leave such rows out before, with df.filter(...)",
+                    )
+                rejected = with_rows_ahead(rejected)
             if rejected is not None:
                 outputs[REJECTED] = StreamType(rejected, event_time=False)
             node = self._program.add(

@@ -626,6 +626,12 @@ class DataStream(Partitioned):
                     "max_drift holds back splits by the event time of their source",
                     hint="say max_drift= in env.from_source(..., watermark=...)",
                 )
+            if watermark.max_ahead is not None:
+                raise ProgramError(
+                    "max_ahead rejects rows where their source reads them",
+                    hint="say max_ahead= in env.from_source(..., watermark=...), or leave such rows "
+                    "out before with .filter(...)",
+                )
             check_of_source(self._port, self._program.node)
             type = StreamType(self.schema, True, self._type.record, watermark.on)
             node = self._program.add(

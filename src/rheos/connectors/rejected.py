@@ -23,6 +23,7 @@ OnError: TypeAlias = Literal["fail", "skip"]
 SKIPPED = "skipped"
 """The counter of rejected records."""
 _BEHIND_PLACE = "record"
+_SPLIT = "split"
 
 
 class BadRecord(NamedTuple):
@@ -62,6 +63,44 @@ def rejected_rows(schema: pa.Schema, place: Sequence[Sequence[Any]], bad: Sequen
     columns = [*place, texts, errors, payloads]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def with_rows_ahead(schema: pa.Schema | None) -> pa.Schema:
+    """Returns the columns of the side output of a source that also rejects rows by their event time.
+
+    Such rows have been decoded, so a place is known only as far as the reader can say it.
+    """
+    if schema is None:
+        return rejected_schema(pa.field(_SPLIT, pa.string()))
+    at = schema.names.index(_BEHIND_PLACE)
+    return pa.schema([*(field.with_nullable(True) for field in [*schema][:at]), *[*schema][at:]])
+
+
+def rows_ahead(
+    schema: pa.Schema,
+    split: str,
+    places: RowPlaces | None,
+    rows: Sequence[int],
+    bad: Sequence[BadRecord],
+) -> Batch:
+    """Returns rows of the side output for rows of the batch that a reader gave last.
+
+    Args:
+        schema: columns of the side output.
+        split: the split of the rows.
+        places: where the rows of the batch are, if the reader can say it.
+        rows: numbers of the rejected rows in the batch.
+        bad: what is wrong with each of them.
+    """
+    place: list[Sequence[Any]] = []
+    for name in schema.names[: schema.names.index(_BEHIND_PLACE)]:
+        if name == _SPLIT:
+            place.append([split] * len(rows))
+        elif places is not None and places.unit == name:
+            place.append([places.of_rows[row] for row in rows])
+        else:
+            place.append([None] * len(rows))
+    return rejected_rows(schema, place, bad)
 
 
 def places_of_rejected(rejected: Batch) -> RowPlaces:

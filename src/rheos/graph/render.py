@@ -112,13 +112,14 @@ def _spell_watermark(watermark: Watermark) -> str:
     unit = watermark.unit or watermark.format
     read = "" if unit is None else f" ({unit})"
     idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
+    ahead = f", at most {watermark.max_ahead} ahead" if watermark.max_ahead is not None else ""
     drift = f", at most {watermark.max_drift} apart" if watermark.max_drift is not None else ""
     behind = f"at most {watermark.bound} behind"
     if watermark.when is not None:
         behind += f" the latest row with {watermark.when}"
     if watermark.generated_by is not None:
         behind = f"as {type(watermark.generated_by).__name__} says"
-    return f"event time: {watermark.on}{read}, {behind}{idle}{drift}"
+    return f"event time: {watermark.on}{read}, {behind}{ahead}{idle}{drift}"
 
 
 def spell_expression(expr: pl.Expr) -> str:

@@ -85,6 +85,8 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     idle_ms = watermark.idle_after_ms
     if idle_ms is not None and idle_ms <= 0:
         raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+    if watermark.max_ahead_ms is not None and watermark.max_ahead_ms <= 0:
+        raise ProgramError(f"max_ahead must be more than nothing: {watermark.max_ahead!r}")
     if watermark.max_drift_ms is None:
         return
     if watermark.max_drift_ms <= 0:

@@ -461,6 +461,8 @@ class Watermark:
     period: Duration | None = None
     record: type | None = None
     """As what the generator is given records; None: as named rows."""
+    max_ahead: Duration | None = None
+    """How far ahead of its split a row may be; rows that are further ahead are rejected."""
 
     @classmethod
     def bounded_out_of_orderness(
@@ -472,14 +474,20 @@ class Watermark:
         unit: Unit | None = None,
         format: str | None = None,
         max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
     ) -> Watermark:
         """Rows come at most `bound` behind the latest one of their split; later ones are late.
 
         A split that gives no rows for `idle_after` (processing time) steps aside. One that is ahead of
         the slowest by more than `max_drift` (event time) is not read until that has come closer, so
         that what waits for the slowest stays small; needs `idle_after`.
+
+        A row that is more than `max_ahead` ahead of the latest time of its split is rejected: it goes
+        to the side output "rejected", and is counted (`ahead`). So a single timestamp far in the future
+        does not make all later rows late. Choose it longer than a split may pause: a split has moved on
+        only when a hundred rows in a row agree.
         """
-        return cls(on, bound, idle_after, unit, format, max_drift)
+        return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
     @classmethod
     def monotonic(
@@ -490,9 +498,10 @@ class Watermark:
         unit: Unit | None = None,
         format: str | None = None,
         max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
     ) -> Watermark:
         """Timestamps never go back within a split."""
-        return cls(on, "0s", idle_after, unit, format, max_drift)
+        return cls(on, "0s", idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
     @classmethod
     def punctuated(
@@ -505,6 +514,7 @@ class Watermark:
         unit: Unit | None = None,
         format: str | None = None,
         max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
     ) -> Watermark:
         """Event time comes as far as the latest row for which a condition holds, less `bound`; other
         rows say nothing of it. Rows of earlier times behind it in its split are late.
@@ -515,7 +525,7 @@ class Watermark:
         """
         # Text is read where the columns are known.
         condition: Any = when
-        return cls(on, bound, idle_after, unit, format, max_drift, when=condition)
+        return cls(on, bound, idle_after, unit, format, max_drift, when=condition, max_ahead=max_ahead)
 
     @classmethod
     def generator(
@@ -528,10 +538,21 @@ class Watermark:
         unit: Unit | None = None,
         format: str | None = None,
         max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
     ) -> Watermark:
         """Event time comes as far as a generator of yours says, row by row (`on_event`) and, where
         there is a `period`, as often as that (`on_periodic`)."""
-        return cls(on, "0s", idle_after, unit, format, max_drift, generated_by=generator, period=period)
+        return cls(
+            on,
+            "0s",
+            idle_after,
+            unit,
+            format,
+            max_drift,
+            generated_by=generator,
+            period=period,
+            max_ahead=max_ahead,
+        )
 
     @classmethod
     def ingestion_time(cls) -> Watermark:
@@ -575,6 +596,10 @@ class Watermark:
     @property
     def idle_after_ms(self) -> int | None:
         return None if self.idle_after is None else duration_ms(self.idle_after)
+
+    @property
+    def max_ahead_ms(self) -> int | None:
+        return None if self.max_ahead is None else duration_ms(self.max_ahead)
 
     @property
     def max_drift_ms(self) -> int | None:

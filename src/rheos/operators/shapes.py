@@ -29,6 +29,7 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.types import canonical
 from rheos.graph.windows import Watermark
+from rheos.operators.ahead_rows import AHEAD
 from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
 from rheos.operators.ingestion_time import INGESTED
@@ -92,13 +93,17 @@ def _reached(watermark: Watermark | None) -> States:
     """What is kept of how far rows say that event time has come."""
     if watermark is None:
         return {}
+    ahead: States = {}
+    if watermark.max_ahead is not None:
+        of_splits = TypeShape(name="latest times of splits")
+        ahead[AHEAD] = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=of_splits)
     if watermark.on is None:
         value = TypeShape(name="ingestion time", label="")
         return {INGESTED: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
     if watermark.generated_by is None:
-        return {}
+        return ahead
     value = TypeShape(name="generator", label=type(watermark.generated_by).__name__)
-    return {GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+    return {**ahead, GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
 
 
 def _states(spec: Spec, ports: Sequence[PortType]) -> States:

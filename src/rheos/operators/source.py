@@ -58,8 +58,10 @@ from rheos.connectors.contract import (
     Split,
     TimeReached,
 )
+from rheos.connectors.rejected import SKIPPED, BadRecord, rows_ahead
 from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
+from rheos.operators.ahead_rows import AHEAD, AheadRows
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import split_watermarks
 from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
@@ -70,6 +72,7 @@ from rheos.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.operators.watermarks import reach_of
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
+from rheos.protocol.shown_rows import shown_record
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
 REJECTED = "rejected"
@@ -124,6 +127,8 @@ class SourceOperator(Operator):
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
         self._reach = reach_of(ctx, strategy)
+        max_ahead_ms = None if strategy is None else strategy.max_ahead_ms
+        self._ahead = None if max_ahead_ms is None else AheadRows(max_ahead_ms)
         self._periods_us: list[int] = []
         """How often somebody is to be asked how far event time has come."""
         if self._reach.period_ms is not None:
@@ -152,6 +157,8 @@ class SourceOperator(Operator):
 
     def open(self, restored: Restored) -> None:
         self._reach.restore(restored)
+        if self._ahead is not None:
+            self._ahead.restore(restored)
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
         known = {row["split"]: row for row in rows}
         listed = {split.id for split in self._all}
@@ -446,19 +453,32 @@ class SourceOperator(Operator):
         return wakes
 
     def _reject(self, batch: Batch) -> None:
-        if REJECTED in self.ctx.outputs:
-            self._outs.append(Out(batch, REJECTED))
+        output = self.ctx.outputs.get(REJECTED)
+        if output is None:
+            return
+        if self._ahead is not None:
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=output.type.schema)
+        self._outs.append(Out(batch, REJECTED))
 
     # --- event time -----------------------------------------------------------------------------------
 
     def _stamped(self, state: SplitState, batch: Batch) -> list[Out]:
         strategy = self._spec.watermark
+        polled = batch
         if self._spec.columns is not None:
             batch = batch.select(self._spec.columns)
+        if strategy is not None:
+            ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
+        if self._ahead is not None:
+            counts = self._ahead.counting(state.split.id, ts)
+            if counts is not None:
+                self._reject_ahead(state, polled, ts, np.flatnonzero(~counts))
+                batch, ts = batch.filter(pa.array(counts)), ts[counts]
+                if not len(ts):
+                    return []
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
             return self._out([*batch.columns, *number])
-        ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
         before = state.max_ts
         state.reached(int(reached[-1]), self.ctx.clock.monotonic_us())
@@ -470,6 +490,28 @@ class SourceOperator(Operator):
         if self._carries_swm:
             columns.append(pa.array(self._merged(state, wm)))
         return self._out([*columns, *number])
+
+    def _reject_ahead(
+        self, state: SplitState, batch: Batch, ts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> None:
+        self.ctx.count(AHEAD, len(rows))
+        self.ctx.count(SKIPPED, len(rows))
+        output, strategy = self.ctx.outputs.get(REJECTED), self._spec.watermark
+        if output is None:
+            return
+        assert strategy is not None
+        assert state.reader is not None
+        bad = [
+            BadRecord(
+                shown_record(batch, row),
+                None,
+                f"its event time {np.datetime64(time, 'ms')}Z is more than {strategy.max_ahead} ahead "
+                f"of its split {state.split.id!r}",
+            )
+            for row, time in zip(rows.tolist(), ts[rows].tolist(), strict=True)
+        ]
+        schema, places = output.type.schema, state.reader.places()
+        self._outs.append(Out(rows_ahead(schema, state.split.id, places, rows.tolist(), bad), REJECTED))
 
     def _reach_periodically(self, period_ms: int) -> None:
         now_us = self.ctx.clock.monotonic_us()
@@ -517,7 +559,9 @@ class SourceOperator(Operator):
         part = SnapshotPart(
             SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=SPLIT_ROWS)
         )
-        return Snapshot(parts=[part, *self._reach.parts(str(row["split"]) for row in unread)])
+        splits = [str(row["split"]) for row in unread]
+        ahead = [] if self._ahead is None else [self._ahead.part(splits)]
+        return Snapshot(parts=[part, *ahead, *self._reach.parts(splits)])
 
     def completed(self, checkpoint: CheckpointId) -> None:
         if self._client is not None:
