@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +71,59 @@ def test_a_sweep_between_the_making_of_a_lock_and_its_locking_leaves_a_locked_on
         assert lock.exists()
         assert os.path.isdir(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_every_kind_go_with_their_process_however_it_ends(tmp_path: Path) -> None:
+    """A process makes one of each kind and is killed; the next one leaves nothing of them."""
+    made = (
+        "import os, sys; from rheos.host import scratch\n"
+        "kept = [scratch.OwnedFolder(kind, sys.argv[1]) for kind in scratch._KINDS]\n"
+        "[open(os.path.join(each.path, 'file'), 'w').close() for each in kept]\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", made, str(tmp_path)], check=False)
+    assert len(list(tmp_path.glob("*/file"))) == len(scratch._KINDS)
+    others = [tmp_path / "rheos-of-others.lock", tmp_path / "rheos-of-others"]
+    others[0].touch()
+    others[1].mkdir()
+    folder = scratch.OwnedFolder("rheos-jvm-", tmp_path)
+    assert set(tmp_path.iterdir()) == {*others, Path(folder.path), Path(f"{folder.path}.lock")}
+    folder.close()
+    assert set(tmp_path.iterdir()) == set(others)
+
+
+def test_a_forked_process_leaves_the_folder_to_its_owner(tmp_path: Path) -> None:
+    folder = scratch.OwnedFolder("rheos-jvm-", tmp_path)
+    forked = os.fork()
+    if not forked:
+        folder.close()
+        os._exit(0)
+    os.waitpid(forked, 0)
+    assert os.path.isdir(folder.path)
+    folder.close()
+
+
+def test_no_temporary_folder_is_made_in_another_way() -> None:
+    """Such a folder would stay after a kill. Those that are listed are removed otherwise."""
+    source = Path(scratch.__file__).parents[1]
+    known = {
+        "bench/driver.py",
+        "bench/soak.py",
+        "cli/init.py",  # Becomes the project.
+        "host/scratch.py",  # A known name that somebody else has taken.
+        "host/socket_folder.py",  # Swept by a lock within it.
+        "testing/connector_kit/sink_rules.py",
+        "testing/harness.py",
+        "testing/servers/jars.py",
+        "testing/servers/postgres.py",  # The keeper of a server removes its folder.
+        "testing/servers/server.py",
+    }
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(r"mkdtemp\(|TemporaryDirectory\(", path.read_text())
+    }
+    assert found == known
 
 
 def test_what_another_user_owns_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,3 +129,14 @@ if sys.platform == "linux":
                 stranger.send(b"x")
                 assert not listening.poll(300)
         folder.close()
+
+
+def test_an_empty_folder_of_a_process_that_died_before_its_lock_is_swept(temporary: Path) -> None:
+    old, young, used = (temporary / f"rheos-sockets-{name}" for name in ("old", "young", "used"))
+    for folder in (old, young, used):
+        folder.mkdir(mode=0o700)
+    (used / "new").touch()
+    for folder in (old, used):
+        os.utime(folder, (0, 0))
+    SocketFolder().close()
+    assert [each.exists() for each in (old, young, used)] == [False, True, True]

@@ -176,7 +176,7 @@ class TokenFile:
         folder = home_folder() / "dashboards"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for left in left_files(folder, "", _TOKEN):
+            for left in left_files(folder, ("",), _TOKEN):
                 left.unlink(missing_ok=True)
             self._file, self.path = locked_file(folder, "", _TOKEN)
             os.write(self._file, f"{token}\n".encode())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +35,7 @@ from rheos.forks.recording import record
 from rheos.forks.reservations import Reservation, reservations
 from rheos.forks.tape import Tape
 from rheos.forks.up_to_position import Positions
+from rheos.host.scratch import OwnedFolder
 from rheos.operators.contract import Restored
 from rheos.operators.source_split import SPLITS
 from rheos.plan.physical import PhysicalPlan
@@ -255,7 +255,8 @@ def _delivered(
     state = _all_state(begin)
     later = {} if end is None else _all_state(end)
     tapes: dict[OperatorId, Tape] = {}
-    with tempfile.TemporaryDirectory(prefix="rheos-debug-") as folder:
+    with contextlib.closing(OwnedFolder("rheos-debug-")) as owned:
+        folder = owned.path
         for number, (each, _) in enumerate(sources(plan)):
             if each.id in before:
                 place = Path(folder, str(number))

@@ -14,47 +14,79 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-_PREFIX = "rheos-state-"
+_STATE = "rheos-state-"
+_KINDS = (
+    _STATE,
+    "rheos-checkpoints-",
+    "rheos-debug-",
+    "rheos-fork-",
+    "rheos-jvm-",
+    "rheos-slot-",
+    "rheos-staged-",
+)
+"""How the names of such folders begin. What is named otherwise is not swept."""
 _LOCK = ".lock"
 
 
+class OwnedFolder:
+    """A new private folder that goes with its process, also after a kill: beside it is a file that this
+    process has locked as long as it lives, and the next process that makes such a folder there removes
+    the folders whose locks nobody holds."""
+
+    def __init__(self, prefix: str, directory: str | os.PathLike[str] | None = None) -> None:
+        """Make it below `directory`, which is made if it is missing, or among the temporary files.
+
+        Args:
+            prefix: begins its name; one of those that a sweep knows.
+            directory: where it is made.
+
+        Raises:
+            OSError: it cannot be made there.
+        """
+        assert prefix in _KINDS, prefix
+        base = Path(directory or tempfile.gettempdir())
+        base.mkdir(parents=True, exist_ok=True)
+        self._pid = os.getpid()
+        self._lock, self._lock_file = locked_file(base, prefix, _LOCK)
+        self.path = str(self._lock_file.with_suffix(""))
+        try:
+            os.mkdir(self.path, 0o700)
+        except BaseException:
+            self.close()
+            raise
+        _sweep(base)
+
+    def close(self) -> None:
+        """Remove it. May be called again; does nothing in a process that was forked from its own."""
+        if self._lock < 0 or os.getpid() != self._pid:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._lock_file.unlink()
+        os.close(self._lock)
+        self._lock = -1
+
+
 def folder_of(owner: object, prefix: str, directory: str | None = None) -> str:
-    """The path of a new private folder, which goes when `owner` does: below `directory`, which is made
-    if it is not there, or among the temporary files."""
-    if directory is not None:
-        os.makedirs(directory, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=prefix, dir=directory)
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    """Return the path of a new `OwnedFolder`, which goes when `owner` does."""
+    folder = OwnedFolder(prefix, directory)
+    weakref.finalize(owner, folder.close)
+    return folder.path
 
 
 @contextlib.contextmanager
 def scratch_folder(directory: str | None) -> Iterator[str]:
-    """The path of a new private folder below `directory`; None takes the disk that Spark gives its
+    """Yield the path of a new `OwnedFolder` below `directory`; None takes the disk that Spark gives its
     workers, or that for temporary files. Where it cannot be made, who needs it will fail to write
-    there, and says why.
-
-    Folders that killed processes left there are removed: beside each lies a file that its owner has
-    locked as long as it lives.
-    """
-    base = Path(directory or _spark_folder() or tempfile.gettempdir())
+    there, and says why."""
+    base = directory or _spark_folder() or tempfile.gettempdir()
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        descriptor, lock = locked_file(base, _PREFIX, _LOCK)
+        folder = OwnedFolder(_STATE, base)
     except OSError:
-        yield str(base / f"{_PREFIX}{uuid4().hex}")
+        yield str(Path(base) / f"{_STATE}{uuid4().hex}")
         return
-    folder = lock.with_suffix("")
-    try:
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700)
-        _sweep(base)
-        yield str(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            lock.unlink()
-        os.close(descriptor)
+    with contextlib.closing(folder):
+        yield folder.path
 
 
 def locked_file(base: Path, prefix: str, suffix: str) -> tuple[int, Path]:
@@ -76,10 +108,12 @@ def locked_file(base: Path, prefix: str, suffix: str) -> tuple[int, Path]:
             return descriptor, lock
 
 
-def left_files(base: Path, prefix: str, suffix: str) -> Iterator[Path]:
+def left_files(base: Path, prefixes: tuple[str, ...], suffix: str) -> Iterator[Path]:
     """Yield the files of `locked_file` whose processes have ended, each locked until the next one. What
     is not this user's own is left out. The caller removes what it belongs to, and then the file."""
-    for lock in base.glob(f"{prefix}*{suffix}"):
+    for lock in base.glob(f"*{suffix}"):
+        if not lock.name.startswith(prefixes):
+            continue
         with contextlib.suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
@@ -98,9 +132,14 @@ def _spark_folder() -> str | None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what nobody holds any more."""
-    for lock in left_files(base, _PREFIX, _LOCK):
-        shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+    """Remove the folders that nobody holds any more. What is not this user's own is left alone."""
+    for lock in left_files(base, _KINDS, _LOCK):
+        folder = lock.with_suffix("")
+        with contextlib.suppress(FileNotFoundError):
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
 
 

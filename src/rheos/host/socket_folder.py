@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,8 @@ import zmq
 
 _PREFIX = "rheos-sockets-"
 _LOCK = "lock"
+_EMPTY_FOR_S = 3600.0
+"""A folder without a lock may be one that is just being made."""
 _NAME_BYTES = 16
 """Room for the name of a socket within the folder."""
 
@@ -66,6 +69,10 @@ def _sweep(base: Path) -> None:
             private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
             if not private or found.st_uid != os.geteuid():
                 continue
+            if time.time() - found.st_mtime > _EMPTY_FOR_S:
+                # Of a process that was killed before it had its lock. What is not empty stays.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 # Raises where the owner lives.

@@ -14,11 +14,9 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -26,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rheos.errors import ConfigurationError
+from rheos.host.scratch import OwnedFolder
 from rheos.spark.daemon_ahead import DaemonAhead
 from rheos.spark.jvm_options import (
     OPTIONS,
@@ -54,8 +53,8 @@ class _Jvm:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
         self.surroundings = surroundings()
-        self._folder = tempfile.mkdtemp(prefix="rheos-jvm-")
-        self._said = Path(self._folder, "gateway")
+        self._folder = OwnedFolder("rheos-jvm-")
+        self._said = Path(self._folder.path, "gateway")
         words = [f"{name}={value}" for name, value in settings.items()]
         given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         self.process = subprocess.Popen(
@@ -115,7 +114,7 @@ class _Jvm:
     def serves(self) -> None:
         """It is taken over."""
         self._heard.set()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def kill(self) -> None:
         self.process.kill()
@@ -123,7 +122,7 @@ class _Jvm:
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
 
 _jvm: _Jvm | None = None

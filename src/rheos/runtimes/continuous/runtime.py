@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +32,7 @@ from rheos.driver.sources_and_sinks import (
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
+from rheos.host.scratch import OwnedFolder
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.observe.history_files import HistoryView
@@ -117,16 +116,14 @@ class ContinuousJob:
     ) -> None:
         """`session` is active where the driver publishes what the job writes; without one it does not
         publish."""
-        self._temporary = (
-            tempfile.mkdtemp(prefix="rheos-checkpoints-") if config.checkpoint_dir is None else None
-        )
+        self._temporary = OwnedFolder("rheos-checkpoints-") if config.checkpoint_dir is None else None
         if self._temporary is not None and not is_local(context):
-            shutil.rmtree(self._temporary)
+            self._temporary.close()
             raise ConfigurationError(
                 "on a cluster the job needs a checkpoint directory that every executor reaches",
                 hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
-        directory = self._temporary or str(config.checkpoint_dir)
+        directory = str(config.checkpoint_dir) if self._temporary is None else self._temporary.path
         staged = f"{directory.rstrip('/')}/{safe_name(config.job)}/staged"
         plan = staged_sinks(plan, staged)
         beside = 1 if published_here(plan) or streams_beside(plan) else 0
@@ -181,7 +178,7 @@ class ContinuousJob:
             return staged_sources(plan, folder)
         except BaseException:
             if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
+                self._temporary.close()
             raise
 
     def _run(self) -> None:
@@ -210,7 +207,7 @@ class ContinuousJob:
             self._io.close()
             release_sources(self._plan)
             if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
+                self._temporary.close()
             self._ended.set()
 
     def _wait_ms(self, now_us: int) -> int:

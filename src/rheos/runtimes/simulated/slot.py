@@ -54,7 +54,7 @@ class Slot:
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
         # However the slot ends, its disk goes with it.
-        scratch = folder_of(self, "rheos-", deployment.state.directory)
+        scratch = folder_of(self, "rheos-slot-", deployment.state.directory)
 
         self._open_engine = partial(
             open_slot,
