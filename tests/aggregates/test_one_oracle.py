@@ -107,6 +107,8 @@ class Form:
     in_order: bool = False
     """Whether floats are added up in the order of the rows."""
     in_sql: bool = False
+    other_meaning: frozenset[str] = frozenset()
+    """Kinds whose names are no aggregates there."""
 
 
 ALL = frozenset(CASES)
@@ -177,6 +179,13 @@ FORMS: dict[str, Form] = {
         in_order=True,
         in_sql=True,
     ),
+    "MATCH_RECOGNIZE": Form(
+        lambda env, s, of: matched(env, of),
+        frozenset({"count", "sum", "mean", "min", "max", "count_distinct"}),
+        in_order=True,
+        in_sql=True,
+        other_meaning=frozenset({"first", "last"}),
+    ),
     "GROUP BY window": Form(
         lambda env, s, of: env.sql(
             f"SELECT k, {calls(of)} FROM TABLE({HOUR}) GROUP BY k, window_start, window_end"
@@ -203,6 +212,18 @@ FORMS: dict[str, Form] = {
 }
 
 
+def matched(env: rh.Environment, cases: Mapping[str, Case]) -> rh.DataStream:
+    """The aggregates over the rows of a set, before its last one."""
+    measures = ", ".join(
+        f"{str(case.in_sql or kind + '(v)').replace('v)', 'A.v)').replace('(v', '(A.v')} AS {kind}"
+        for kind, case in cases.items()
+    )
+    return env.sql(
+        f"SELECT * FROM ends MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES {measures} "
+        "PATTERN (A+ E) DEFINE A AS A.e = 0, E AS E.e = 1)"
+    )
+
+
 def environment(
     name: str, sets: Sequence[Sequence[Any]], runtime: str = "simulated"
 ) -> tuple[rh.Environment, dict[str, Any]]:
@@ -223,7 +244,11 @@ def environment(
         return pa.table([*columns.values()], schema=pa.schema(fields))
 
     second, hour = timedelta(seconds=1), timedelta(hours=1)
-    rows = table(sorted(((START + i * second, k, i, v) for k, i, v in cells), key=lambda row: row[0]))
+    in_time = sorted(((START + i * second, k, i, v) for k, i, v in cells), key=lambda row: row[0])
+    rows = table(in_time)
+    end = [(START + 60 * second, k, 60, None) for k in range(len(sets))]
+    last = pa.array([0] * len(in_time) + [1] * len(end))
+    ends = table([*in_time, *end]).append_column(pa.field("e", pa.int64(), False), last)
     hours = table([(START + k * hour + i * second, k, i, v) for k, i, v in cells])
     drafts = table([(START, k, i, draft(name, k, i)) for k, i, _ in cells])
     by_time = rh.Watermark.monotonic(on="at")
@@ -233,6 +258,8 @@ def environment(
         "changes": env.from_source(rh.collection(pa.concat_tables([drafts, hours]).drop(["at"]))),
     }
     env.register("t", streams["t"])
+    if runtime == "simulated":
+        env.register("ends", env.from_source(rh.collection(ends), watermark=by_time))
     return env, streams
 
 
@@ -314,9 +341,14 @@ def is_known(called: str, kind: str, values: Sequence[Any], got: Any, want: Any)
     """Whether a difference is a documented one."""
     there = [value for value in values if value is not None]
     form, largest = FORMS[called], max((abs(v) for v in there if is_real(v) and v == v), default=0)
+    if not there:
+        return False
     if kind in ("variance", "stddev"):
         # Squares beyond a float are infinite; running ones and OVER compute with floats.
         return largest > 1e150 or (form.in_order and largest >= 2**26)
+    if called == "MATCH_RECOGNIZE" and kind == "mean" and isinstance(want, Decimal):
+        # There it is SUM / COUNT, whose type has fewer digits after the point for wide decimals.
+        return isinstance(got, Decimal) and abs(got - want) <= Decimal(1).scaleb(4 - 22)
     if isinstance(there[0], float) and (
         kind in ("sum_distinct", "mean_distinct")
         or (called == "table of changes" and kind in ("sum", "mean"))
@@ -372,7 +404,7 @@ def test_batch_finds_what_the_oracle_does(name: str) -> None:
 @pytest.mark.parametrize("called", FORMS)
 def test_a_form_refuses_other_kinds_where_they_are_written(called: str) -> None:
     env, streams = environment("int64", [[1]])
-    for kind in sorted(ALL - FORMS[called].kinds):
+    for kind in sorted(ALL - FORMS[called].kinds - FORMS[called].other_meaning):
         with pytest.raises((ProgramError, SchemaError)):
             FORMS[called].build(env, streams, {kind: CASES[kind]})
 
@@ -412,7 +444,7 @@ def test_a_sum_that_is_too_large_is_the_users_error(
         error = caught.value
         assert f"is beyond {limit}" in error.what, error
         assert "cast" in str(error.hint).casefold()
-        assert "0" in str(error.key)
+        assert "0" in str(error.key or error.record)
         if form.in_sql:
-            assert str(CASES[kind].in_sql) in error.what
+            assert str(CASES[kind].in_sql).split("(")[0] in error.what
             assert "pl." not in str(error.hint)

@@ -9,12 +9,13 @@ expressions compute with the elements of lists, of which it may have a single on
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import polars as pl
 import pyarrow as pa
 
-from rheos.errors import UserFunctionError
+from rheos.errors import InputError, RheosError, UserFunctionError
 from rheos.graph.exact_decimals import exact
 from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
 from rheos.graph.types import columns_read, empty_frame
@@ -24,6 +25,22 @@ from rheos.protocol.polars_frames import polars_frame
 from rheos.protocol.shown_rows import shown_record
 
 EVALUATION_FAILURES = (*FAILURES, pa.ArrowException)
+
+
+_REFUSED = "refused: "
+
+
+def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
+    """Null of a type; rows for which `where` holds end the job with a text instead. The text says what
+    is wrong and, after "; ", what to do."""
+    # A strict cast is how an expression of Polars fails on the rows that it is told to.
+    return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
+
+
+def refused(error: BaseException) -> tuple[str, str] | None:
+    """What is wrong, and what to do, if an expression of `refusing` has failed."""
+    found = re.search(rf'{_REFUSED}(.+?); (.+?)"\]', str(error))
+    return None if found is None else (found[1], found[2])
 
 
 class RowExpressions:
@@ -74,7 +91,7 @@ class RowExpressions:
         ctx: Located,
         what: str,
         uses: Callable[[pl.Series], object],
-    ) -> UserFunctionError:
+    ) -> RheosError:
         """The error with the first record that fails, and the expression that fails on it. `uses` is
         what is done with values; it may fail, too."""
 
@@ -94,6 +111,15 @@ class RowExpressions:
             else:
                 fine = middle
         record = batch.slice(fine, 1)
+        known = refused(error)
+        if known is not None:
+            return InputError(
+                known[0],
+                site=ctx.site,
+                operator=ctx.name,
+                record=shown_record(record),
+                hint=known[1],
+            )
         guilty = [
             expr
             for expr, evaluated in zip(self._exprs, self._evaluated, strict=True)

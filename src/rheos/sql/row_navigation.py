@@ -9,25 +9,23 @@ take all. In MEASURES they are those of the whole match (FINAL), or those up to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import polars as pl
 from sqlglot import exp
 
-from rheos.aggregates.count import Count
-from rheos.aggregates.distinct import CountDistinct
-from rheos.aggregates.extremes import Max, Min
-from rheos.aggregates.mean import Mean
-from rheos.aggregates.sum import Sum
+from rheos.errors import InputError
 from rheos.graph.patterns import Previous
 from rheos.operators.pattern.conditions import EarlierRows
 from rheos.operators.pattern.in_order import ROW, STEP
+from rheos.operators.row_expressions import refused
 from rheos.operators.single_rows import SingleRow
 from rheos.sql import types
 from rheos.sql.aggregates import aggregated, is_aggregate
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.list_aggregates import over_list
 from rheos.sql.match_parser import RowsSeen
 from rheos.sql.plan import SqlColumn
 from rheos.sql.row_patterns import RowPattern
@@ -92,7 +90,13 @@ class LooksBack:
             name: self._reads[name].of(row, earlier) if name in self._reads else row[name]
             for name in self._columns
         }
-        return self._single.value(values) is True
+        try:
+            return self._single.value(values) is True
+        except pl.exceptions.PolarsError as error:
+            known = refused(error)
+            if known is None:
+                raise
+            raise InputError(known[0], hint=known[1]) from None
 
 
 @dataclass
@@ -262,17 +266,18 @@ class RowNavigation:
             call.set("this", exp.Star())
         made = aggregated(rows, node)
         value = made.argument or Typed(pl.lit(True), types.BOOLEAN, node)
-        over = _OVER_LISTS.get(type(made.of("x")))
-        if over is None:
+        if made.type == types.BIGINT and types.is_integer(value.type):
+            value = rows.cast(value, types.BIGINT)
+        listed = self._read(node, variable, value, None)
+        agg, written = made.of("x"), self.sql.written(node)
+        result = over_list(type(agg), listed.expr, value, made.type, written)
+        if result is None:
             raise self.sql.error(
                 f"{kind(call)} is not computed in MATCH_RECOGNIZE",
                 node,
                 "there are COUNT, SUM, AVG, MIN and MAX",
             )
-        if made.type == types.BIGINT and types.is_integer(value.type):
-            value = rows.cast(value, types.BIGINT)
-        listed = self._read(node, variable, value, None)
-        return Typed(made.result(over(listed.expr)), made.type, node)
+        return Typed(made.result(result), made.type, node)
 
     def previous(self) -> list[Previous] | None:
         """What is read of other rows, where these are as many rows before as every match has."""
@@ -357,16 +362,3 @@ def _in_match(read: RowsRead, rows: pl.Expr) -> pl.Expr:
         each = each.filter(each.struct.field(STEP).is_in([*read.variables]))
     values = rows.list.eval(each.struct.field(ROW).struct.field(read.column))
     return values if read.place is None else values.list.get(read.place, null_on_oob=True)
-
-
-_OVER_LISTS: dict[type, Callable[[pl.Expr], pl.Expr]] = {
-    Count: lambda values: values.list.drop_nulls().list.len().cast(types.BIGINT),
-    CountDistinct: lambda values: values.list.drop_nulls().list.n_unique().cast(types.BIGINT),
-    Sum: lambda values: pl.when(values.list.drop_nulls().list.len() > 0).then(
-        values.list.agg(pl.element().sum())
-    ),
-    Mean: lambda values: values.list.agg(pl.element().mean()),
-    Min: lambda values: values.list.min(),
-    Max: lambda values: values.list.max(),
-}
-"""The aggregates of lists, by those of streams."""
