@@ -18,16 +18,18 @@
 
 The message of each begins with the user's file and line where there is one, then the operator, then
 what happened; record and key follow, and what to do comes last. They cross from the workers to the
-driver as data (`protocol/error_data.py`).
+driver as data (`protocol/error_data.py`). As text they are for people: characters that a terminal would
+act on are escaped, and further lines of a message begin with "|". The attributes are exact.
 """
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.printable import CONTINUED, printable_lines
 from rheos.redaction import redacted
+from rheos.shown import formatted_traceback, named_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +81,15 @@ class RheosError(Exception):
     def __str__(self) -> str:
         place = f"{self.site}: " if self.site else ""
         operator = f"operator {self.operator!r}: " if self.operator else ""
-        lines = [f"{place}{operator}{self.what}"]
+        lines = [printable_lines(f"{place}{operator}{self.what}")]
         if self.key is not None:
-            lines.append(f"  key: {self.key}")
+            lines.append(printable_lines(f"  key: {self.key}"))
         if self.record is not None:
-            lines.append(f"  record: {self.record}")
+            lines.append(printable_lines(f"  record: {self.record}"))
         if self.hint:
-            lines.append(f"  what to do: {self.hint}")
+            lines.append(printable_lines(f"  what to do: {self.hint}"))
         if self.detail:
-            lines.extend(f"  | {line}" for line in self.detail.rstrip().splitlines())
+            lines.append(CONTINUED + printable_lines(self.detail.rstrip()))
         return "\n".join(lines)
 
     def located(self, *, site: Site | None, operator: str | None) -> RheosError:
@@ -163,9 +165,9 @@ class InternalError(RheosError):
     def of(cls, error: BaseException) -> InternalError:
         """From the exception, with its traceback."""
         return cls(
-            f"{type(error).__name__}: {error}",
+            named_error(error),
             hint="this is a defect of Rheos, or of a connector: please report it with these lines",
-            detail="".join(traceback.format_exception(error)),
+            detail=formatted_traceback(error),
         )
 
 

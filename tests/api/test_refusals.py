@@ -280,7 +280,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "gives int",
         "dataclass",
     ),
-    "map of many": (lambda: events().map(gives_many), rh.SchemaError, "needs one record", "flat_map"),
+    "map of many": (
+        lambda: events().map(gives_many),
+        rh.ProgramError,
+        "returns one value",
+        "flat_map",
+    ),
     "flat_map of one": (
         lambda: events().flat_map(gives_one),
         rh.SchemaError,

@@ -8,7 +8,8 @@ from typing import Any, Optional
 import pyarrow as pa
 import pytest
 
-from rheos.api.typing_of_functions import Declared, function_name, input_record, output_type
+from rheos.api.typing_of_functions import Declared, input_record, output_type
+from rheos.callables import function_name
 from rheos.errors import SchemaError
 from tests.api.programs import Alert, Event
 

@@ -48,8 +48,8 @@ def test_the_lines_of_a_running_job() -> None:
     )
     assert rest[:3] == [
         "2023-11-14T22:13:20.123Z INFO    shop [parse, subtask 1, attempt 2] a bad price",
-        "Traceback",
-        "ValueError: x",
+        "  | Traceback",
+        "  | ValueError: x",
     ]
     assert rheos("logs", "shop", "--lines", "1")[1].endswith("a checkpoint has failed\n")
     assert rheos("logs", "shop", "--level", "warning")[1].count("\n") == 1

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,24 @@ def test_nothing_of_pyspark_is_imported_to_find_it(monkeypatch: pytest.MonkeyPat
     assert pickle.loads(pack(lambda n: n + add))(3) == 5
     assert "pyspark" not in sys.modules
     assert pickling._BY_ITSELF in sys.modules
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_all_runtimes_name_the_operator_and_the_line_where_the_function_was_given() -> None:
+    told = set()
+    for runtime in ("simulated", "continuous", "batch"):
+        env = rh.Environment(1, runtime=runtime)
+        lock = threading.Lock()
+
+        def locked(event: Event, lock: Any = lock) -> Event:
+            with lock:
+                return event
+
+        env.from_source(rh.collection([Event(1)], schema=Event)).map(locked).collect("out")
+        with pytest.raises(rh.ProgramError) as raised:
+            env.execute("locked")
+        told.add(str(raised.value))
+    [text] = told
+    assert text.startswith(f"{__file__}:")
+    assert "operator 'map(" in text.splitlines()[0]

@@ -377,7 +377,7 @@ def test_what_is_no_async_function_is_refused_where_it_is_written() -> None:
         ({"timeout": "0s"}, "a call needs more time"),
         ({"order": "sorted"}, "order='sorted' is not known"),
         ({"retries": 3}, "retries=3 does not say"),
-        ({"on_timeout": typed}, "is not a plain function"),
+        ({"on_timeout": typed}, "is asynchronous, and on_timeout"),
     ]:
         with pytest.raises(ProgramError, match=said):
             rows.map_async(typed, **options)  # type: ignore[arg-type]

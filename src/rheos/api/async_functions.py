@@ -8,12 +8,14 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.api.typing_of_functions import Declared, function_name, input_record, output_type
+from rheos.api.typing_of_functions import Declared, input_record, output_type
+from rheos.callables import check_arguments, check_callable, function_name
 from rheos.connectors.retry import Retry
 from rheos.errors import ProgramError
 from rheos.graph.functions import AsyncFunction
 from rheos.operators.async_map import AsyncMapSpec
 from rheos.protocol.durations import Duration, duration_ms
+from rheos.shown import shown
 
 Order = Literal["ordered", "unordered"]
 
@@ -34,7 +36,7 @@ def mapped(
     called = fn.invoke if isinstance(fn, AsyncFunction) else fn
     if not _is_async(called):
         raise ProgramError(
-            f"map_async() takes an `async def` function or an rh.AsyncFunction, not {fn!r}",
+            f"map_async() takes an `async def` function or an rh.AsyncFunction, not {shown(fn)}",
             hint=f"{_EXAMPLE}; a plain function is for .map({function_name(fn)})",
         )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
@@ -53,11 +55,9 @@ def mapped(
             f"retries={retries!r} does not say how a call is tried again",
             hint="write retries=rh.retry(3, on=ConnectionError)",
         )
-    if on_timeout is not None and (not callable(on_timeout) or _is_async(on_timeout)):
-        raise ProgramError(
-            f"on_timeout={on_timeout!r} is not a plain function of a record",
-            hint="write on_timeout=lambda visit: Enriched(visit.user, None)",
-        )
+    check_arguments(called, "map_async", ["a record"])
+    if on_timeout is not None:
+        check_callable(on_timeout, "on_timeout", ["a record"])
     declared = output_type(called, returns, method="map_async", many=False)
     record = input_record(called, schema)
     spec = AsyncMapSpec(fn, record, capacity, timeout_ms, order, retries, on_timeout)

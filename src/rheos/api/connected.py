@@ -17,13 +17,8 @@ from rheos.api.function_checks import (
 from rheos.api.method_hints import OF_ANY, OF_KEYED, no_such_method
 from rheos.api.program import Program
 from rheos.api.streams import DataStream, operator_name
-from rheos.api.typing_of_functions import (
-    Declared,
-    check_callable,
-    function_name,
-    input_record,
-    output_type,
-)
+from rheos.api.typing_of_functions import Declared, input_record, output_type
+from rheos.callables import check_callable, function_name
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.connected_functions import (
     BroadcastProcessFunction,
@@ -205,7 +200,7 @@ class ConnectedStreams(_Pair):
         many = form == "flat_map"
         found: list[Declared] = []
         for fn in (first, second):
-            check_callable(fn, form)
+            check_callable(fn, form, ["a record"], yields=many)
             found.append(output_type(fn, returns, method=form, many=many))
         if found[0].schema != found[1].schema:
             raise SchemaError(

@@ -17,6 +17,7 @@ import pyarrow as pa
 from rheos.api.comparisons import misfits
 from rheos.api.row_separable import check_row_separable, shallow_tree
 from rheos.api.sql_text import read_sql
+from rheos.callables import check_callable
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.exact_decimals import exact
 from rheos.graph.expression_trees import FAILURES
@@ -94,6 +95,7 @@ def check_gap(gap: Any, schema: pa.Schema) -> None:
     """The gap that rows of a session say: an expression of a duration, or of whole ms; a function is
     asked when there are rows. Raises SchemaError, ProgramError."""
     if not isinstance(gap, pl.Expr):
+        check_callable(gap, "Session", ["a record"])
         return
     _, typed = compile_expressions("select", [gap], {}, schema)
     kinds = typed.types

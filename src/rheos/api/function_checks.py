@@ -13,10 +13,10 @@ from rheos.api.typing_of_functions import (
     Declared,
     Signature,
     declared_type,
-    function_name,
     output_type,
     result_type,
 )
+from rheos.callables import check_methods, function_name
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.batch_functions import KeyedBatchFunction
 from rheos.graph.connected_functions import (
@@ -39,6 +39,7 @@ from rheos.graph.state import (
     unkeyed_declarations,
 )
 from rheos.operators.keyed import OWN_STATES
+from rheos.shown import shown
 from rheos.state.kinds import kind_of
 from rheos.state.unkeyed import unkeyed_shapes
 
@@ -84,11 +85,12 @@ def check_function(
         for other, where in _ELSEWHERE.items():
             if isinstance(fn, other):
                 hint = f"a {other.__name__} is for {where}; here derive from rh.{base.__name__}"
-        raise ProgramError(f"{method}() takes a {base.__name__}, not {fn!r}", hint=hint)
+        raise ProgramError(f"{method}() takes a {base.__name__}, not {shown(fn)}", hint=hint)
     for name in methods:
         if getattr(type(fn), name) is getattr(base, name):
             arguments = ", ".join(inspect.signature(getattr(base, name)).parameters)
             raise ProgramError(f"{type(fn).__name__} does not define {name}({arguments})")
+    check_methods(fn, base, method)
     _check_states(fn, base)
 
 

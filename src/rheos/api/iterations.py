@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rheos.callables import check_callable
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.nodes import MAIN, Input, Node, StreamType
 from rheos.graph.types import describe
@@ -54,6 +55,7 @@ def close_loop(
 ) -> DataStream:
     """Has the body written, and its first stream come round to the head. Gives the second. Raises
     ProgramError."""
+    check_callable(body, "iterate", ["the stream of the loop"])
     with program.within_loop():
         given = body(loop)
     if (

@@ -36,16 +36,9 @@ from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.patterns import Pattern
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
-from rheos.api.typing_of_functions import (
-    UNSAID,
-    Declared,
-    Signature,
-    check_callable,
-    function_name,
-    input_record,
-    result_type,
-)
+from rheos.api.typing_of_functions import UNSAID, Declared, Signature, input_record, result_type
 from rheos.api.windowed import WindowedStream, windows_said
+from rheos.callables import check_callable, function_name
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.batch_functions import KeyedBatchFunction
 from rheos.graph.changes import OP, Changes
@@ -201,7 +194,7 @@ class KeyedStream:
         """
         name = operator_name("reduce", fn)
         with located(call_site(), name):
-            check_callable(fn, "reduce")
+            check_callable(fn, "reduce", ["a record", "another"])
             record = input_record(fn, self.schema)
             said = Signature(fn).result
             if said not in (UNSAID, Any, record):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, compile_expressions
 from rheos.api.program import Program
-from rheos.api.typing_of_functions import check_callable, function_name
+from rheos.callables import check_callable, function_name
 from rheos.errors import ProgramError, SchemaError, Site
 from rheos.graph.dealing import Deal, Dealt, PartitionBy
 from rheos.graph.nodes import Input, UnionSpec
@@ -127,10 +127,11 @@ def _partition_by(to: Any, on: tuple[str, ...], schema: pa.Schema, site: Site) -
         if column not in schema.names:
             raise unknown_column(column, schema, " in partition_by()")
     if on:
-        check_callable(to, "partition_by")
+        check_callable(to, "partition_by", [*(f"a value of {name!r}" for name in on), "the subtasks"])
         return PartitionBy(to, on, function_name(to), site)
     tried = to
     if callable(to) and not isinstance(to, pl.Expr | str):
+        check_callable(to, "partition_by", ["the number of subtasks"])
         tried = to(1)
         if not isinstance(tried, pl.Expr):
             raise ProgramError(

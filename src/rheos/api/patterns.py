@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rheos.api.typing_of_functions import function_name
+from rheos.callables import check_callable, check_kind, function_name
 from rheos.errors import ProgramError
 from rheos.graph.patterns import (
     Absence,
@@ -373,7 +373,10 @@ def _condition(method: str, given: tuple[Any, ...]) -> Condition:
         if isinstance(one, pl.Expr):
             part = Condition(exprs=(one,))
         elif callable(one):
-            part = Condition(functions=(Function(one, None, _sees_earlier(one), call_site()),))
+            check_kind(one, method)
+            earlier = _sees_earlier(one)
+            check_callable(one, method, ["a row", "the rows before"] if earlier else ["a row"])
+            part = Condition(functions=(Function(one, None, earlier, call_site()),))
         else:
             raise ProgramError(
                 f"{method}() takes conditions, not {one!r}", hint=f'write .{method}(col("price") > 10)'

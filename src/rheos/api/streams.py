@@ -27,14 +27,9 @@ from rheos.api.lookups import How, looked_up
 from rheos.api.method_hints import OF_KEYED, no_such_method
 from rheos.api.partitioning import Partitioned
 from rheos.api.program import checked_name
-from rheos.api.typing_of_functions import (
-    check_callable,
-    declared_type,
-    function_name,
-    input_record,
-    output_type,
-)
+from rheos.api.typing_of_functions import declared_type, input_record, output_type
 from rheos.api.watermarks import checked_watermark
+from rheos.callables import check_callable, function_name
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Sink
 from rheos.connectors.lookup import Lookup
@@ -193,6 +188,7 @@ class DataStream(Partitioned):
                     "filter() takes conditions, or one function",
                     hint=f"filter twice: .filter({function_name(fn)}).filter(...)",
                 )
+            check_callable(fn, "filter", ["a record"])
             spec = FilterFunctionSpec(fn, input_record(fn, self.schema))
             return self._then(spec, name, self.schema, self._type.record)
 
@@ -275,7 +271,7 @@ class DataStream(Partitioned):
     ) -> DataStream:
         name = operator_name(kind, fn)
         with located(call_site(), name):
-            check_callable(fn, kind)
+            check_callable(fn, kind, ["a record"], yields=flat)
             record = input_record(fn, self.schema)
             declared = output_type(fn, returns, method=kind, many=flat)
             return self._then(MapSpec(fn, flat, record), name, declared.schema, declared.record)
@@ -301,7 +297,7 @@ class DataStream(Partitioned):
         """
         name = operator_name("map_batches", fn)
         with located(call_site(), name):
-            check_callable(fn, "map_batches")
+            check_callable(fn, "map_batches", ["a batch"])
             if form not in ("polars", "arrow", "pandas"):
                 raise ProgramError(
                     f"form={form!r} is not known", hint='write form="polars", "arrow" or "pandas"'

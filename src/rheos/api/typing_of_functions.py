@@ -11,7 +11,6 @@ arrive as named rows. The output type is the annotation of the result, or `retur
 from __future__ import annotations
 
 import collections.abc
-import functools
 import inspect
 import typing
 from collections.abc import Callable
@@ -20,12 +19,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import ProgramError, SchemaError
+from rheos.annotations import resolved_annotations
+from rheos.callables import function_name
+from rheos.errors import SchemaError
 from rheos.graph.types import canonical, canonical_schema, describe
 from rheos.graph.validate import check_columns, unknown_column
-from rheos.protocol.annotations import hints_of, without_none
+from rheos.protocol.annotations import without_none
 from rheos.protocol.types import arrow_type, schema_of
-from rheos.site import names_in_sight
 
 _MANY = (
     collections.abc.Iterator,
@@ -43,28 +43,11 @@ UNSAID = object()
 """Stands for an annotation that is not there."""
 
 
-def function_name(fn: Any) -> str:
-    """How errors and `explain` call the function."""
-    if isinstance(fn, functools.partial):
-        return function_name(fn.func)
-    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
-    return str(name).rpartition("<locals>.")[2]
-
-
-def check_callable(fn: Any, method: str) -> None:
-    """The function of `method` can be called."""
-    if not callable(fn):
-        raise ProgramError(
-            f"{method}() takes a function, not {fn!r}",
-            hint=f"give the function itself, as in .{method}(parse)",
-        )
-
-
 class Signature:
     """The resolved annotations of a function: of its parameters in order, and of its result."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        hints = _hints(fn)
+        hints = resolved_annotations(fn)
         try:
             names = list(inspect.signature(fn).parameters)
         except (TypeError, ValueError):
@@ -75,22 +58,6 @@ class Signature:
     @property
     def first(self) -> Any:
         return self.parameters[0] if self.parameters else UNSAID
-
-
-def _hints(fn: Any) -> dict[str, Any]:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    if not (inspect.isroutine(fn) or inspect.isclass(fn)):
-        fn = type(fn).__call__
-    try:
-        return hints_of(fn, names_in_sight())
-    except NameError as error:
-        raise SchemaError(
-            f"an annotation of {function_name(fn)} cannot be resolved: {error}",
-            hint="import the name where the function is defined, or say the type in returns=",
-        ) from None
-    except TypeError:
-        return {}
 
 
 def input_record(

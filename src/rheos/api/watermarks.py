@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.api.expressions import compile_expressions
 from rheos.api.typing_of_functions import input_record
+from rheos.callables import check_methods
 from rheos.errors import ProgramError
 from rheos.graph.validate import check_watermark
 from rheos.graph.watermark_generators import WatermarkGenerator
@@ -31,6 +32,7 @@ def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Waterm
             f"{generator!r} is not a watermark generator",
             hint="derive a class from rh.WatermarkGenerator, and give an object of it",
         )
+    check_methods(generator, WatermarkGenerator, "generator")
     if watermark.period_ms is not None and watermark.period_ms <= 0:
         raise ProgramError(f"a period must be more than nothing: {watermark.period!r}")
     periodic = type(generator).on_periodic is not WatermarkGenerator.on_periodic

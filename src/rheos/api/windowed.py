@@ -19,11 +19,11 @@ from rheos.api.typing_of_functions import (
     UNSAID,
     Declared,
     Signature,
-    check_callable,
     input_record,
     output_type,
     result_type,
 )
+from rheos.callables import check_callable, check_methods
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph import evictors, triggers
 from rheos.graph.aggregate_functions import AggregateFunction, ReducingFunction
@@ -42,6 +42,7 @@ from rheos.graph.windows import CountWindow, GlobalWindows, Session, Window
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.triggered.spec import TriggeredWindowSpec
 from rheos.protocol.durations import Duration
+from rheos.shown import shown
 from rheos.site import call_site, located
 from rheos.state.keys import windowed_codec
 
@@ -129,13 +130,20 @@ class WindowsOfKeys:
 
 def windows_said(program: Program, port: Input, window: Any) -> WindowsOfKeys:
     """What `window` is given, checked for the stream at that port. Raises ProgramError, SchemaError."""
+    if isinstance(window, type) and issubclass(window, Window | WindowAssigner):
+        raise ProgramError(
+            f"window() takes an instance, not the class {window.__name__}",
+            hint=f"write .window({window.__name__}(...))",
+        )
     if not isinstance(window, Window | WindowAssigner):
         raise ProgramError(
-            f"window() takes a window, not {window!r}",
+            f"window() takes a window, not {shown(window)}",
             hint='write .window(rh.Tumbling("1m")), .window(rh.Sliding("1h", every="10m")) or '
             '.window(rh.Session(gap="10m"))',
         )
     windows = WindowsOfKeys(window)
+    if isinstance(window, WindowAssigner):
+        check_methods(window, WindowAssigner, "window")
     if isinstance(window, Window):
         window.check()
         if isinstance(window, Session) and window.gap_of_rows is not None:
@@ -324,7 +332,7 @@ class WindowedStream:
         """
         name = operator_name("window", fn)
         with located(call_site(), name):
-            check_callable(fn, "reduce")
+            check_callable(fn, "reduce", ["a record", "another"])
             record = self._one_record(input_record(fn, self._type.schema))
             if process is None:
                 declared = Declared(self._shown, self._type.record)
@@ -457,6 +465,7 @@ def _check_instance(given: Any, cls: type, what: str, example: str, of: str = ""
     article = "an" if cls.__name__[0] in "AE" else "a"
     if not isinstance(given, cls):
         raise ProgramError(
-            f"{what}{of} takes {article} {cls.__name__}, not {given!r}",
+            f"{what}{of} takes {article} {cls.__name__}, not {shown(given)}",
             hint=f"derive your class from rh.{cls.__name__}, and give an instance, such as {example}",
         )
+    check_methods(given, cls, what.removesuffix("()"))

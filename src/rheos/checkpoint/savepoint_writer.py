@@ -20,6 +20,7 @@ from rheos.errors import RheosError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Completion, IoExecutor, Store
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateHandle
+from rheos.shown import named_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class SavepointWriter:
         except RheosError as error:
             return _Written(error=f"{what} could not be written: {error.what}")
         except Exception as error:
-            return _Written(error=f"{what} could not be written: {type(error).__name__}: {error}")
+            return _Written(error=f"{what} could not be written: {named_error(error)}")
         return _Written(handles)
 
     def _pieces(self, store: Store, operator: OperatorId, part: SnapshotPart) -> list[StateHandle]:

@@ -30,6 +30,7 @@ from rheos.protocol.snapshots import (
     StateHandle,
     StateKind,
 )
+from rheos.shown import named_error
 
 Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], bytes]
 """`state.format.encode`."""
@@ -105,7 +106,7 @@ class PendingSnapshot:
             if isinstance(error, RheosError):
                 failed.append(PartFailure(link.operator, link.state, error))
             elif error is not None:
-                message = f"state {link.state!r} could not be written: {type(error).__name__}: {error}"
+                message = f"state {link.state!r} could not be written: {named_error(error)}"
                 wrapped = CheckpointError(message)
                 wrapped.__cause__ = error
                 failed.append(PartFailure(link.operator, link.state, wrapped))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from rheos.bench.beside import ROUNDS, SQL, Compared, compared, comparison, measuring
@@ -14,6 +13,7 @@ from rheos.bench.driver import BenchSettings, Progress, run
 from rheos.bench.programs import PROGRAMS
 from rheos.bench.report import as_json, as_table
 from rheos.cli.failures import FAILED, report
+from rheos.cli.terminal import Terminal
 from rheos.errors import ConfigurationError
 
 
@@ -25,7 +25,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
             raise ConfigurationError(
                 f"there is no benchmark {name!r}", hint=f"there are {', '.join(PROGRAMS)}"
             )
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         with console.status(f"{name}: starting") as shown:
             progress: Progress = lambda what: shown.update(f"{name}: {what}")  # noqa: E731
             outcome = run(program, settings, progress)
@@ -34,7 +34,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
     if as_json_text:
         print(json.dumps(as_json(outcome)))
     else:
-        Console().print(as_table(outcome))
+        Terminal().print(as_table(outcome))
     return 0
 
 
@@ -42,7 +42,7 @@ def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
     """Runs the programs in SQL and their like in turns. Gives the exit code: 1 where one of them does
     not reach its target."""
     try:
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         with console.status("sql: starting") as shown:
             measure = measuring(settings, lambda what: shown.update(f"sql: {what}"))
             found = compared(SQL, measure)
@@ -51,7 +51,7 @@ def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
     if as_json_text:
         print(json.dumps([comparison(each) for each in found]))
     else:
-        Console().print(_beside(found))
+        Terminal().print(_beside(found))
     return 0 if all(each.held for each in found) else FAILED
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refu
 from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
 from rheos.cli.failures import FAILED, MISUSED, report
+from rheos.cli.terminal import Terminal
 from rheos.connectors.files.listing import absolute
 from rheos.errors import CheckpointError, ConfigurationError
 from rheos.host.stores import open_store, there_is
@@ -142,9 +142,9 @@ def _savepoint(directory: str) -> Savepoint:
 
 
 def _print(checked: Checked) -> None:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=200)
+        console = Terminal(highlight=False, width=200)
     savepoint, entry = checked.savepoint, checked.savepoint.entry
     taken = datetime.fromtimestamp(savepoint.taken_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     console.print(

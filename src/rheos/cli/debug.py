@@ -9,6 +9,7 @@ from pathlib import Path
 from rheos.cli.debug_shell import DebugShell
 from rheos.cli.debug_text import debugged_object, ending, heading, printed, step_lines, step_object
 from rheos.cli.failures import FAILED, report
+from rheos.cli.terminal import say
 from rheos.cli.why_not import key_columns
 from rheos.debugging.debugging import Debugged, debug
 from rheos.errors import ConfigurationError
@@ -65,14 +66,14 @@ def _number(text: str, option: str) -> int | None:
 
 def _print(debugged: Debugged) -> int:
     for line in heading(debugged):
-        print(line)
+        say(line)
     failed = False
     for step in debugged:
         failed |= step.error is not None
         for line in step_lines(step, debugged.inputs):
-            print(line)
+            say(line)
     for line in ending(debugged):
-        print(line)
+        say(line)
     return FAILED if failed else 0
 
 

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from rheos.cli.debug_text import ending, heading, key_text, state_lines, step_lines
 from rheos.cli.failures import FAILED
+from rheos.cli.terminal import say
 from rheos.debugging.debugging import Debugged
 from rheos.debugging.key_state import KeyState
 from rheos.debugging.replay import DebugStep, ReplayListener
@@ -116,7 +117,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
 
     def _say(self, *lines: str) -> None:
         for line in lines:
-            print(line)
+            say(line)
 
     # --- commands ---------------------------------------------------------------------------------
 

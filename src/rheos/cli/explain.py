@@ -9,6 +9,7 @@ from typing import Literal
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
 from rheos.cli.failures import report
+from rheos.cli.terminal import say_lines
 from rheos.site import done_for
 
 Format = Literal["text", "mermaid", "plan", "spark"]
@@ -19,11 +20,11 @@ def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Ove
     try:
         captured = captured_program(file, arguments, settings)
         with done_for(captured.site):
-            print(captured.environment.explain(format_, captured.job_name))
+            say_lines(captured.environment.explain(format_, captured.job_name))
             if format_ == "text" and (session := captured.environment._sql) is not None:
                 from rheos.sql.lineage import lineage
 
-                print(lineage(session.written), end="")
+                say_lines(lineage(session.written).rstrip("\n"))
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return 0

@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from rheos.cli.terminal import say_lines
 from rheos.errors import ConfigurationError, RheosError
 
 FAILED = 1
@@ -22,9 +23,9 @@ def report(error: BaseException) -> int:
         print("cancelled", file=sys.stderr)
         return INTERRUPTED
     if isinstance(error, RheosError):
-        print(error, file=sys.stderr)
+        say_lines(error, error=True)
         return MISUSED if isinstance(error, ConfigurationError) else FAILED
-    print("".join(user_traceback(error)), end="", file=sys.stderr)
+    say_lines("".join(user_traceback(error)).rstrip("\n"), error=True)
     return FAILED
 
 

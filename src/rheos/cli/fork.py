@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from rich.text import Text
 from rheos.checkpoint.names import safe_name
 from rheos.cli.failures import report
 from rheos.cli.jobs import console, plain_table
+from rheos.cli.terminal import say
 from rheos.errors import ConfigurationError
 from rheos.forks.difference import OutputDifference
 from rheos.forks.forking import ForkResult, fork
@@ -42,7 +42,7 @@ def show_fork(
         if out is not None:
             _make(out)
         if for_ is not None:
-            print(f"reading on for {for_} of event time, or as long by the clock", file=sys.stderr)
+            say(f"reading on for {for_} of event time, or as long by the clock", error=True)
         found = fork(
             job,
             file,

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.status import duration_text
+from rheos.cli.terminal import Terminal, say, say_lines
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
 from rheos.control.job_list import (
@@ -70,7 +71,7 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
 def show_story(wanted: str) -> int:
     def show() -> int:
         for line in JobClient(find(wanted)).story():
-            print(line)
+            say(line)
         return 0
 
     return reported(show)
@@ -79,7 +80,7 @@ def show_story(wanted: str) -> int:
 def take_savepoint(wanted: str, directory: str | None, timeout: str) -> int:
     def take() -> int:
         client = JobClient(find(wanted), duration_ms(timeout) / 1000)
-        print(client.savepoint(_place(directory)))
+        say(client.savepoint(_place(directory)))
         return 0
 
     return reported(take)
@@ -98,7 +99,7 @@ def stop_job(
             return MISUSED
         record = find(wanted)
         client = JobClient(record, duration_ms(timeout) / 1000)
-        print(client.stop(_place(directory), drain=drain))
+        say(client.stop(_place(directory), drain=drain))
         _wait_until_gone(record)
         return 0
 
@@ -109,7 +110,7 @@ def rescale_job(wanted: str, parallelism: int, timeout: str) -> int:
     def rescale() -> int:
         record = find(wanted)
         JobClient(record, duration_ms(timeout) / 1000).rescale(parallelism)
-        print(f"{record.job} runs with parallelism {parallelism}", file=sys.stderr)
+        say(f"{record.job} runs with parallelism {parallelism}", error=True)
         return 0
 
     return reported(rescale)
@@ -122,7 +123,7 @@ def profile_subtask(wanted: str, subtask: int, length: str, as_json: bool) -> in
         if as_json:
             print(json.dumps(msgspec.to_builtins(found), indent=2))
         else:
-            print(found.folded(), end="")
+            say_lines(found.folded().rstrip("\n"))
         return 0
 
     return reported(profile)
@@ -133,7 +134,7 @@ def cancel_job(wanted: str, timeout: str) -> int:
         record = find(wanted)
         JobClient(record, duration_ms(timeout) / 1000).cancel()
         _wait_until_gone(record)
-        print(f"cancelled {record.job}", file=sys.stderr)
+        say(f"cancelled {record.job}", error=True)
         return 0
 
     return reported(cancel)
@@ -254,5 +255,5 @@ def plain_table(*headings: str) -> Table:
 
 def console() -> Console:
     """In a pipe every job has one line, however long."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=1_000)
+    console = Terminal(highlight=False)
+    return console if console.is_terminal else Terminal(highlight=False, width=1_000)

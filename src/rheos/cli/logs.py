@@ -13,6 +13,7 @@ from rheos.cli.jobs import reported
 from rheos.control.job_logs import LoggedLine, following_lines, log_folder, newest_lines
 from rheos.control.registry import Registry, find_job
 from rheos.errors import ConfigurationError
+from rheos.printable import printable_lines
 
 
 def show_logs(wanted: str, *, follow: bool, lines: int, level: str, as_json: bool) -> int:
@@ -21,7 +22,8 @@ def show_logs(wanted: str, *, follow: bool, lines: int, level: str, as_json: boo
         found: Iterable[LoggedLine] = newest_lines(path, lines)
         try:
             for line in _from_level(chain(found, following_lines(path) if follow else ()), level):
-                print(msgspec.json.encode(line).decode() if as_json else line_text(line), flush=follow)
+                shown = msgspec.json.encode(line).decode() if as_json else line_text(line)
+                print(shown, flush=follow)
         except KeyboardInterrupt:
             if not follow:
                 raise
@@ -31,12 +33,13 @@ def show_logs(wanted: str, *, follow: bool, lines: int, level: str, as_json: boo
 
 
 def line_text(line: LoggedLine) -> str:
-    """For a person: where it comes from stands before the message."""
+    """Return a line for people: where it comes from, and the message. A message of several lines, or
+    with characters that a terminal would act on, cannot be taken for other lines of the log."""
     attempt = "" if line.attempt is None else f"attempt {line.attempt}"
     subtask = "driver" if line.subtask is None else f"subtask {line.subtask}"
     where = ", ".join(part for part in (line.operator, subtask, attempt) if part)
     text = f"{line.time} {line.level.upper():7} {line.logger} [{where}] {line.message}"
-    return f"{text}\n{line.error}" if line.error else text
+    return printable_lines(f"{text}\n{line.error}" if line.error else text)
 
 
 def _from_level(lines: Iterable[LoggedLine], level: str) -> Iterator[LoggedLine]:

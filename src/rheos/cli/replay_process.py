@@ -34,6 +34,7 @@ from rheos.errors import ConfigurationError, RheosError, UserFunctionError
 from rheos.forks.forking import fork
 from rheos.lineage.asking import why
 from rheos.protocol.error_data import ErrorData
+from rheos.shown import named_error
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def answered(asked: AskedReplay) -> AnsweredReplay:
         return AnsweredReplay(error=ErrorData.of(error))
     except (Exception, SystemExit) as error:
         raised = UserFunctionError(
-            f"the program raised {type(error).__name__}: {error}",
+            f"the program raised {named_error(error)}",
             detail="".join(user_traceback(error)),
         )
         return AnsweredReplay(error=ErrorData.of(raised))

@@ -10,14 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import run_file
 from rheos.cli.failures import FAILED, report
 from rheos.cli.status import StatusDisplay, final_table
+from rheos.cli.terminal import Terminal, say_lines
 from rheos.control.job_logs import LogStream
 from rheos.control.metrics_port import MetricsPort
 from rheos.control.otlp_export import OtlpExport
@@ -86,7 +85,7 @@ def _run(
         jobs.append(handle)
         _interrupt_raises()
 
-    console = Console(stderr=True, quiet=quiet)
+    console = Terminal(stderr=True, quiet=quiet)
     with _interrupts_restored():
         ended: BaseException | None = None
         with StatusDisplay(console) as display:
@@ -137,5 +136,5 @@ def _exit_code(left: SystemExit) -> int:
     """What Python makes of it."""
     if left.code is None or isinstance(left.code, int):
         return left.code or 0
-    print(left.code, file=sys.stderr)
+    say_lines(left.code, error=True)
     return FAILED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import msgspec
-from rich.console import Console
 
 from rheos.bench.soak import Minute, Soaked, SoakSettings, run
 from rheos.cli.failures import FAILED, report
+from rheos.cli.terminal import Terminal
 
 _COLUMNS = (
     "minute", "records/s", "CPU", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB",
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 def soak(settings: SoakSettings, as_json: bool) -> int:
     """Soaks, and gives the exit code: 1 where something did not hold."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     lines = not as_json
     try:
         with console.status("soak: starting") as shown:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
 from rheos.cli.failures import report
 from rheos.cli.shell.session import ShellSession
+from rheos.cli.terminal import Terminal
 
 
 def sql(text: str | None, settings: Overrides) -> int:
@@ -18,7 +17,7 @@ def sql(text: str | None, settings: Overrides) -> int:
     typed = text is None and sys.stdin.isatty()
     try:
         with overrides.applied(settings):
-            session = ShellSession(Environment(), Console(), live=typed)
+            session = ShellSession(Environment(), Terminal(), live=typed)
             if typed:
                 from rheos.cli.shell.prompt import asked
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from rheos.callables import check_callable
 from rheos.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -32,6 +32,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.plain_values import plain_inside
 from rheos.protocol.polars_frames import arrow_column, arrow_table
 from rheos.protocol.zones import without_fixed_offsets
+from rheos.shown import formatted_traceback, named_error
 from rheos.site import located_at_call
 
 BLOCK_ROWS = 16_384
@@ -101,6 +102,7 @@ def generator(
             which the row was due, or was handed out where there is no rate.
         block_rows: how many rows the function is asked for at once. A part of the data, too.
     """
+    check_callable(fn, "generator", ["a block"])
     for name, value in (("count", count), ("rate_per_s", rate_per_s)):
         if value is not None and value <= 0:
             raise ProgramError(f"{name}={value} makes no rows", hint="give a number above 0, or None")
@@ -251,9 +253,9 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         made = fn(block)
     except (Exception, SystemExit) as error:
         raise UserFunctionError(
-            f"the generator's function {name} raised {type(error).__name__}: {error}",
+            f"the generator's function {name} raised {named_error(error)}",
             record=str(block),
-            detail=traceback.format_exc(),
+            detail=formatted_traceback(error),
         ) from error
     try:
         if isinstance(made, pl.DataFrame):

@@ -9,6 +9,7 @@ from typing import TextIO
 import msgspec
 
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.printable import printable, printable_json
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shown_rows import rows_values
@@ -22,7 +23,8 @@ class PrintSink(Sink):
 
     In the simulated runtime that is the program's own output; in the others a Spark worker's, which
     Spark keeps in the executor's log (with a local master: shows in the terminal). Lines appear as
-    rows arrive, so after a failure some appear twice.
+    rows arrive, so after a failure some appear twice. A character that a terminal would act on is
+    written as JSON's escape of it.
 
     `name` is what stands before the subtask; None takes the operator's.
     """
@@ -32,7 +34,8 @@ class PrintSink(Sink):
     name: str | None = None
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        return _PrintWriter(f"{self.name or ctx.operator}[{ctx.subtask}]> ".encode(), sys.stdout)
+        name = printable(self.name or ctx.operator)
+        return _PrintWriter(f"{name}[{ctx.subtask}]> ".encode(), sys.stdout)
 
     def describe(self) -> str:
         return "print"
@@ -46,7 +49,7 @@ class _PrintWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         lines = [self._prefix + self._encoder.encode(row) for row in rows_values(batch)]
-        self._out.write(b"\n".join([*lines, b""]).decode())
+        self._out.write(printable_json(b"\n".join([*lines, b""]).decode()))
         self._out.flush()
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:

@@ -42,6 +42,7 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
 from rheos.plan.physical import PhysicalPlan
+from rheos.printable import printable_lines
 from rheos.protocol.durations import Duration
 from rheos.protocol.stacks import StackProfile
 from rheos.redaction import redacted
@@ -128,9 +129,8 @@ class ControlledJob:
         try:
             self._open(plan, runtime)
         except Exception as error:
-            print(
-                f"the job {config.job!r} runs, but commands will not find it: {error}", file=sys.stderr
-            )
+            what = f"the job {config.job!r} runs, but commands will not find it: {error}"
+            print(printable_lines(what), file=sys.stderr)
 
     def _open(self, plan: PlanOutline, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
@@ -195,12 +195,12 @@ class ControlledJob:
         self._close()
         if result.status.finished_before and not self._finish_noted:
             self._finish_noted = True
-            print(
-                f"the job {self._config.job!r} in {redacted(str(self._config.checkpoint_dir))} had "
-                "finished before: "
-                "nothing was run. To run it again, give it another name or checkpoint directory",
-                file=sys.stderr,
+            directory = redacted(str(self._config.checkpoint_dir))
+            what = (
+                f"the job {self._config.job!r} in {directory} had finished before: nothing was run. To "
+                "run it again, give it another name or checkpoint directory"
             )
+            print(printable_lines(what), file=sys.stderr)
         return result
 
     def cancel(self) -> None:
@@ -274,4 +274,5 @@ def _note(config: JobConfig, directory: str) -> HeldNote:
 
 
 def _say(driver: str) -> None:
-    print(f"the job was run by {driver}: looking whether it still is", file=sys.stderr)
+    what = f"the job was run by {driver}: looking whether it still is"
+    print(printable_lines(what), file=sys.stderr)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from rheos.errors import ConfigurationError
 from rheos.observe.model import JobFigures
+from rheos.printable import printable_lines
 from rheos.redaction import redacted
 
 EVERY_S = 10.0
@@ -68,10 +69,8 @@ class OtlpExport:
         except Exception as error:
             done, problem = False, str(error)
         if not done and not self._failed:
-            print(
-                f"figures could not be sent to {redacted(self.url)}: {redacted(problem)}",
-                file=sys.stderr,
-            )
+            what = f"figures could not be sent to {redacted(self.url)}: {redacted(problem)}"
+            print(printable_lines(what), file=sys.stderr)
         self._failed = not done
 
     def close(self) -> None:

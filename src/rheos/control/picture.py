@@ -14,6 +14,7 @@ from rheos.job import JobStatus
 from rheos.observe import figures as f
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import OutlinedChain, OutlinedEdge, PlanOutline
+from rheos.printable import printable
 
 _WIDTH, _BETWEEN, _LINE, _HEAD, _GAP = 150, 70, 16, 12, 14
 _LONGEST = 24
@@ -31,11 +32,11 @@ class _Box:
 def picture(outline: PlanOutline, status: JobStatus, figures: JobFigures) -> str:
     """Also of a job that has ended, as it was last."""
     found = findings(status, outline, figures)
-    said = "".join(f"<li>{escape(one.what)}</li>" for one in found)
+    said = "".join(f"<li>{_escaped(one.what)}</li>" for one in found)
     stands_out = f'<ul style="margin:4px 0 0 0">{said}</ul>' if said else ""
     return (
-        f'<div style="font:13px system-ui,sans-serif"><b>{escape(outline.name)}</b> '
-        f"{escape(_summary(status))}{stands_out}{_drawing(outline, figures)}</div>"
+        f'<div style="font:13px system-ui,sans-serif"><b>{_escaped(outline.name)}</b> '
+        f"{_escaped(_summary(status))}{stands_out}{_drawing(outline, figures)}</div>"
     )
 
 
@@ -84,8 +85,8 @@ def _placed(outline: PlanOutline) -> Mapping[str, _Box]:
 def _chain(chain: OutlinedChain, box: _Box, figures: JobFigures) -> str:
     names = "".join(
         f'<text x="{box.x + 6}" y="{box.y + _HEAD + _LINE * n + 10}">'
-        f"<title>{escape(operator.name)}, {escape(operator.site)}</title>"
-        f"{escape(_cut(operator.name))}</text>"
+        f"<title>{_escaped(operator.name)}, {_escaped(operator.site)}</title>"
+        f"{_escaped(_cut(operator.name))}</text>"
         for n, operator in enumerate(chain.operators)
     )
     frame = (
@@ -143,3 +144,8 @@ def _mean(of_subtasks: Mapping[int, float]) -> float | None:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _escaped(text: object) -> str:
+    """Return text of the program for HTML, with what cannot be seen in it as escapes."""
+    return escape(printable(str(text)))

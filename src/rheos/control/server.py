@@ -46,6 +46,7 @@ from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
 from rheos.job import JobConfig, JobHandle, shown_settings
 from rheos.plan.outline import PlanOutline
+from rheos.printable import printable_lines
 from rheos.protocol.decoding import MalformedError
 
 _LOOK_EVERY_MS = 250
@@ -124,9 +125,8 @@ class CommandServer:
                 try:
                     self._hear(dict(poller.poll(_LOOK_EVERY_MS)))
                 except Exception as error:
-                    print(
-                        f"a command could not be answered: {InternalError.of(error)}", file=sys.stderr
-                    )
+                    what = f"a command could not be answered: {InternalError.of(error)}"
+                    print(printable_lines(what, ""), file=sys.stderr)
                 over = self._job_is_over()
             self._answer_the_last()
         finally:

@@ -24,6 +24,7 @@ from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
+from rheos.printable import printable_lines
 from rheos.protocol.durations import Duration
 from rheos.protocol.stacks import StackProfile
 from rheos.redaction import redacted
@@ -69,7 +70,7 @@ def stand_by(
 
 
 def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+    print(printable_lines(what), file=sys.stderr, flush=True)
 
 
 _ENDED = {

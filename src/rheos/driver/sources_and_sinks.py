@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from rheos.protocol.control import CommittableHandle
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.shapes import TypeShape
+from rheos.shown import formatted_traceback, named_error
 
 LOGGER = logging.getLogger("rheos")
 
@@ -161,9 +161,9 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
             raise
         except Exception as error:
             raise InputError(
-                f"new splits of {source.describe()} cannot be listed: {type(error).__name__}: {error}",
+                f"new splits of {source.describe()} cannot be listed: {named_error(error)}",
                 hint="it was tried several times: can the driver reach the input?",
-                detail=traceback.format_exc(),
+                detail=formatted_traceback(error),
             ) from error
         for split in splits:
             if not isinstance(split, Split) or split.phase != source.discovery_phase:
@@ -307,7 +307,7 @@ def _publishing() -> Iterator[None]:
         raise CheckpointError(
             f"the sink could not publish what the last checkpoint staged: {error}",
             hint="it is tried again by the restart strategy; look to the sink's target",
-            detail=traceback.format_exc(),
+            detail=formatted_traceback(error),
         ) from error
 
 

@@ -46,6 +46,7 @@ from rheos.formats.records import decoded_records, records_of
 from rheos.formats.sifting import RowsError
 from rheos.protocol.columns import TypeMismatch, column_of
 from rheos.protocol.elements import Batch
+from rheos.shown import named_error
 from rheos.site import located_at_call
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class _AvroEncoder(Encoder):
             self._write(out, self._schema, record)
         except Exception as error:  # fastavro raises whatever comes up.
             raise InputError(
-                f"a row has no form in its Avro schema: {type(error).__name__}: {error}",
+                f"a row has no form in its Avro schema: {named_error(error)}",
                 record=str(record),
                 hint="change the row or the schema, so that it fits",
             ) from error

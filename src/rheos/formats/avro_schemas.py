@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.errors import ConfigurationError, SchemaError
 from rheos.formats.avro_bounds import AvroBounds, UnfitSchemaError
+from rheos.shown import named_error
 
 _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.bool_(), "boolean"),
@@ -73,7 +74,7 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
         try:
             found = fastavro().parse_schema(json.loads(text), named)
         except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
-            raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+            raise UnfitSchemaError(f"it is no Avro schema: {named_error(error)}") from None
         # What was found of a type would not hold for another one of its name.
         if any(named[name] is not known for name, known in before.items()):
             raise UnfitSchemaError("it has a type again that it refers to")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rheos.callables import check_callable
 from rheos.errors import ProgramError
 from rheos.graph.window_functions import Element, Evictor, EvictorContext
 from rheos.protocol.durations import Duration, duration_ms
-from rheos.site import call_site
+from rheos.site import call_site, located
 
 __all__ = ["count", "delta", "time"]
 
@@ -58,8 +59,8 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
         raise ProgramError(
             f"delta() takes a number as its threshold, not {threshold!r}", site=call_site()
         )
-    if not callable(of):
-        raise ProgramError(f"delta() takes a function of a record, not {of!r}", site=call_site())
+    with located(call_site()):
+        check_callable(of, "delta", ["a record"])
     return DeltaEvictor(of, float(threshold), after)
 
 

@@ -26,11 +26,11 @@ from typing import (
     TypeVar,
 )
 
+from rheos.annotations import resolved_annotations
 from rheos.errors import ProgramError, SchemaError, Site, StateAccessError
 from rheos.graph.aggregate_functions import AggregateFunction
-from rheos.protocol.annotations import hints_of
 from rheos.protocol.durations import Duration, duration_ms
-from rheos.site import call_site, located, names_in_sight
+from rheos.site import call_site, located
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -245,13 +245,7 @@ def _accumulator_type(function: Any) -> Any:
             hint=f"write rh.AggregatingState({called})",
         )
     create = type(function).create_accumulator
-    try:
-        hints = hints_of(create, names_in_sight())
-    except (NameError, TypeError) as error:
-        raise SchemaError(
-            f"the annotation of create_accumulator cannot be resolved: {error}",
-            hint="import the name where the class is defined",
-        ) from None
+    hints = resolved_annotations(create)
     if hints.get("return", Any) in (Any, None, NoneType) or isinstance(hints["return"], TypeVar):
         raise SchemaError(
             f"{type(function).__name__} does not say the type of its accumulator",

@@ -19,6 +19,7 @@ from typing import Any
 from rheos.errors import ProgramError
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PlannedOperator
+from rheos.shown import message_of
 
 _CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
 _BY_ITSELF = "rheos.host._cloudpickle"
@@ -53,7 +54,7 @@ def _dumped(value: Any) -> bytes:
         _pickler()(out).dump(value)
     except Exception as error:
         raise ProgramError(
-            f"the program cannot be sent to the workers: {error}",
+            f"the program cannot be sent to the workers: {message_of(error)}",
             hint="functions take with them what they refer to, and locks, files and connections cannot "
             "be sent: make these in open()",
         ) from error

@@ -19,6 +19,7 @@ import fsspec
 
 from rheos.errors import ConfigurationError
 from rheos.protocol.ports import Store
+from rheos.shown import named_error
 
 _CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 """fsspec schemes whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
@@ -266,4 +267,4 @@ def _os_errors() -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
+        raise OSError(named_error(error)) from error

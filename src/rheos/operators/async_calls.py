@@ -24,8 +24,9 @@ from rheos.connectors.retry import Retry
 from rheos.errors import RheosError, UnavailableError
 from rheos.graph.functions import AsyncFunction
 from rheos.operators.contract import OperatorContext
-from rheos.operators.records import UserRaised, shown, user_error, user_site
+from rheos.operators.records import UserRaised, user_error, user_site
 from rheos.operators.runtime_context import RuntimeContext, opening
+from rheos.shown import is_error, named_error, shown, traceback_of
 
 MISSING: Any = object()
 """Stands for a result that is not there yet."""
@@ -224,13 +225,13 @@ class AsyncCalls:
                 await asyncio.sleep(wait_us / 1e6)
 
     def _raised(self, error: BaseException, row: Any) -> RheosError:
-        if isinstance(error, UnavailableError) and error.record is not None:
+        if is_error(error, UnavailableError) and error.record is not None:
             return error
-        if not isinstance(error, UserRaised):
-            # A panic; or something within has cancelled the call, which is no one's order.
-            named = f"{type(error).__name__}: {error}"
-            error = RuntimeError(named).with_traceback(error.__traceback__)
-        return user_error(self._ctx, error, record=row)
+        if is_error(error, Exception) or is_error(error, SystemExit):
+            return user_error(self._ctx, error, record=row)
+        # A panic; or something within has cancelled the call, which is no one's order.
+        replaced = RuntimeError(named_error(error)).with_traceback(traceback_of(error))
+        return user_error(self._ctx, replaced, record=row)
 
     # --- calls that are not answered in time ------------------------------------------------------
 

@@ -40,13 +40,14 @@ from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
 from rheos.operators.given_columns import given_columns
-from rheos.operators.records import UserRaised, is_single, not_iterable, shown, user_error, wrong_type
+from rheos.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.columns import column_of
 from rheos.protocol.elements import Batch
 from rheos.protocol.polars_frames import arrow_column, polars_frame
 from rheos.protocol.shown_rows import row_values
 from rheos.protocol.types import TypeMismatch, read_column
+from rheos.shown import shown
 
 
 class CallForm(Enum):

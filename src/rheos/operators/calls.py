@@ -22,13 +22,13 @@ from rheos.operators.records import (
     has_user_frames,
     is_single,
     not_iterable,
-    shown,
     user_error,
     with_hidden,
     wrong_type,
 )
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.protocol.types import RecordCollector, TypeMismatch
+from rheos.shown import is_error, shown
 
 Stamps = npt.NDArray[np.int64]
 
@@ -169,16 +169,16 @@ class Calls:
         output: Any,
     ) -> RheosError:
         """What to raise for an error of a call, or of the taking of what it gave."""
-        if isinstance(error, TypeError) and timestamp is None:
+        if is_error(error, TypeError) and timestamp is None:
             found = user_error(self.ctx, error, record=record, key=key)
             if "NoneType" in found.what and "timestamp" in (found.detail or ""):
                 found.hint = _NO_EVENT_TIME
                 return found
-        if isinstance(error, RheosError) or has_user_frames(error) or result is None:
+        if is_error(error, RheosError) or has_user_frames(error) or result is None:
             return user_error(self.ctx, error, record=record, key=key)
         if is_single(result):
             return not_iterable(self.ctx, result, record=record, key=key)
-        if isinstance(error, AttributeError | KeyError | TypeError) and self._main.records is not None:
+        if is_error(error, (AttributeError, KeyError, TypeError)) and self._main.records is not None:
             mismatch = self._main.records.mismatch(0, output)
             return wrong_type(self.ctx, mismatch, record=record, key=key)
         return user_error(self.ctx, error, record=record, key=key)

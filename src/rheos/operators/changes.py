@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from rheos.errors import InputError
 from rheos.graph.changes import DELETE, OP, UPDATE_BEFORE
-from rheos.operators.records import Located, shown
+from rheos.operators.records import Located
 from rheos.protocol.elements import Batch, visible
 from rheos.protocol.shown_rows import row_values
+from rheos.shown import shown
 
 _GOES = pa.array([UPDATE_BEFORE, DELETE])
 

@@ -28,10 +28,11 @@ import pyarrow as pa
 from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import rows_of
+from rheos.shown import shown
 
 
 @dataclass(frozen=True)

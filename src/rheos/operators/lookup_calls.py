@@ -23,9 +23,9 @@ import pyarrow as pa
 from rheos.connectors.back_off import BackOff
 from rheos.connectors.lookup import Found, LookupClient
 from rheos.errors import InputError, RheosError, UnavailableError
-from rheos.operators.records import shown
 from rheos.protocol.elements import Batch
 from rheos.protocol.ports import Clock, Completion, IoExecutor
+from rheos.shown import named_error, shown
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -227,7 +227,7 @@ class LookupCalls:
         wait_us = self._back_off.failed(now_us)
         if wait_us is None:
             failing_us = self._back_off.failing_for_us(now_us)
-            said = error.what if isinstance(error, RheosError) else f"{type(error).__name__}: {error}"
+            said = error.what if isinstance(error, RheosError) else named_error(error)
             raise UnavailableError(
                 f"the lookup has failed for {failing_us / 1e6:.3g} s: {said}",
                 key=key + others,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from rheos.errors import RheosError, Site, UserFunctionError
 from rheos.operators.contract import OperatorContext
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.protocol.types import Row, TypeMismatch
+from rheos.shown import is_error, named_error, shown, traceback_of
 
 UserRaised = (Exception, SystemExit)
 """What a call of the user's function may raise. `sys.exit()` would end the worker without a message,
@@ -25,18 +27,12 @@ and the job would restart without end."""
 
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-_SHOWN_CHARACTERS = 500
-
-
-def shown(value: Any) -> str:
-    """A record or key as an error shows it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of the error outside of Rheos, outermost first."""
-    return [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
+    frames = traceback.extract_tb(traceback_of(error))
+    return [frame for frame in frames if not frame.filename.startswith(_OURS)]
 
 
 def call_user(ctx: Located, method: Callable[[], object]) -> None:
@@ -84,18 +80,18 @@ def user_error(
     site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)
     key_text = None if key is None else shown(key)
-    if isinstance(error, RheosError):
+    if is_error(error, RheosError) and type(error).__str__ is RheosError.__str__:
         error.record = error.record or record_text
         error.key = error.key or key_text
         return error.located(site=site, operator=ctx.name)
-    if isinstance(error, SystemExit):
+    if is_error(error, SystemExit):
         hint = "a function of a stream cannot end the program: return, or raise an error"
     elif record is None and key is None:
         hint = "mend the function"
     else:
         hint = "mend the function, or keep such records from it with a filter before"
     return UserFunctionError(
-        f"{type(error).__name__}: {error}",
+        named_error(error),
         site=site,
         operator=ctx.name,
         record=record_text,
@@ -134,8 +130,17 @@ def wrong_type(
         operator=ctx.name,
         record=None if record is None else shown(record),
         key=None if key is None else shown(key),
-        hint="give what the output type declares, or declare what is given (returns=)",
+        hint=_awaited(mismatch.given)
+        or "give what the output type declares, or declare what is given (returns=)",
     )
+
+
+def _awaited(given: Any) -> str | None:
+    """Return what to do about a coroutine that was given. It is closed, as nobody will await it."""
+    if not inspect.iscoroutine(given):
+        return None
+    given.close()
+    return "the function is asynchronous: write .map_async(...)"
 
 
 def check_kept(

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph.parameters import Parameters
 from rheos.operators.contract import OperatorContext
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.protocol.accumulated import MOST_INT, Accumulated, bounded, bucket_of
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.shown import shown
 
 _NAME = re.compile(r"[^\s/]+")
 

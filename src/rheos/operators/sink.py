@@ -13,7 +13,6 @@ for seed in range(3):  # Whatever goes wrong, each row is committed once.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
@@ -23,6 +22,7 @@ from rheos.operators.contract import CommittingOperator, OperatorContext, Out, R
 from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot
+from rheos.shown import formatted_traceback
 
 
 class SinkOperator(CommittingOperator):
@@ -74,7 +74,7 @@ class SinkOperator(CommittingOperator):
                 site=self.ctx.site,
                 operator=self.ctx.name,
                 hint="it is tried again by the restart strategy; look to the sink's target",
-                detail=traceback.format_exc(),
+                detail=formatted_traceback(error),
             ) from error
 
     def has_room(self) -> bool:

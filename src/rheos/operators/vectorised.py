@@ -76,10 +76,11 @@ from rheos.operators.calls import Stamps
 from rheos.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.given_columns import given_columns
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
 from rheos.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.protocol.shown_rows import shown_record
+from rheos.shown import shown
 
 
 class BatchCore(ColumnarCore):

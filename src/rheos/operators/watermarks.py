@@ -31,11 +31,12 @@ from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorContext, Restored
 from rheos.operators.ingestion_time import IngestionTime
 from rheos.operators.reach import Reach
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
 from rheos.protocol.polars_frames import polars_frame
 from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.types import rows_of
+from rheos.shown import shown
 
 GENERATORS = "generators"
 """The name of the state."""

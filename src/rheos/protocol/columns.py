@@ -28,6 +28,7 @@ from rheos.protocol.annotations import without_none as without_none
 from rheos.protocol.plain_values import is_missing, plain_value
 from rheos.protocol.python_times import Unreadable as Unreadable
 from rheos.protocol.record_makers import maker_of
+from rheos.shown import shown
 
 Reader = Callable[[pa.Array], list[Any]]
 
@@ -40,7 +41,7 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
     ) -> None:
         place = f"field {field!r}" if field else "a record"
         kind = given_type or type(given).__name__
-        super().__init__(f"{place} should be {expected}, and is {kind}: {given!r}")
+        super().__init__(f"{place} should be {expected}, and is {kind}: {shown(given)}")
         self.index = index
         self.field = field
         self.expected = expected

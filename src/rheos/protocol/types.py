@@ -40,6 +40,7 @@ from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.record_makers import maker_of
 from rheos.protocol.shown_rows import shown_record, shown_value
 from rheos.protocol.time_bounds import first_row
+from rheos.shown import named_error
 
 _SIMPLE: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
@@ -96,7 +97,14 @@ def schema_of(record: type) -> pa.Schema:
             f"{_shown(record)} is not a dataclass",
             hint="decorate it with @dataclass, or give a pyarrow schema",
         )
-    hints = hints_of(record)
+    try:
+        hints = hints_of(record)
+    except Exception as error:
+        raise SchemaError(
+            f"an annotation of a field of {record.__name__} cannot be resolved: {named_error(error)}",
+            hint=f"import the name in the module that defines {record.__name__}, at run time and "
+            "not only under TYPE_CHECKING; a class within a function must be defined outside of it",
+        ) from None
     fields = []
     for field in dataclasses.fields(record):
         try:

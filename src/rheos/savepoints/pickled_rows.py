@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from rheos.errors import UnrestorableError
 from rheos.protocol import types
+from rheos.shown import named_error
 
 
 class _Refused(Exception):  # noqa: N818 - it never leaves this file
@@ -38,7 +39,7 @@ def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
     except Exception as error:
         # A pickle that is wrong may raise any exception.
         raise UnrestorableError(
-            f"a stored row of state {state!r} cannot be read: {type(error).__name__}: {error}"
+            f"a stored row of state {state!r} cannot be read: {named_error(error)}"
         ) from error
 
 

@@ -22,13 +22,15 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
-from rheos.api.typing_of_functions import UNSAID, Signature, declared_type, function_name
+from rheos.api.typing_of_functions import UNSAID, Signature, declared_type
+from rheos.callables import check_kind, check_methods, function_name
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.aggregate_functions import AggregateFunction
 from rheos.graph.functions import RichFunction
 from rheos.operators.call import CallForm
 from rheos.protocol.columns import without_none
 from rheos.protocol.types import arrow_type, schema_of
+from rheos.shown import shown
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
 from rheos.sql.syntax_errors import WINDOWS
@@ -195,9 +197,10 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
     if not callable(fn) or (isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction)):
         made = f", {fn.__name__}()" if isinstance(fn, type) else ""
         raise ProgramError(
-            f"register_function() takes a function, not {fn!r}",
+            f"register_function() takes a function, not {shown(fn)}",
             hint=f"write env.register_function({name!r}{made or ', dollars'})",
         )
+    check_kind(fn, "register_function", yields=True)
     signature = Signature(fn)
     takes, further = _parameters(fn, signature)
     said = signature.result if returns is None else returns
@@ -231,12 +234,14 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
             )
         gives = _type(element, fn)
         return UserFunction(name, fn, FunctionKind.TABLE, CallForm.MANY, takes, further, gives)
+    check_kind(fn, "register_function")
     gives = _type(said, fn)
     return UserFunction(name, fn, FunctionKind.SCALAR, CallForm.VALUES, takes, further, gives)
 
 
 def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
     """An aggregate takes one value, or several as the fields of a dataclass."""
+    check_methods(fn, AggregateFunction, "register_function")
     add, result = Signature(fn.add), Signature(fn.get_result).result
     if result in (UNSAID, Any):
         raise SchemaError(

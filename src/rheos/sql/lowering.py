@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos import aggregates as agg
-from rheos.api.typing_of_functions import function_name
+from rheos.callables import function_name
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
 from rheos.graph.changes import OP, Changes

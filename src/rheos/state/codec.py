@@ -24,6 +24,8 @@ from rheos.protocol.annotations import declared_decimal, declares_decimals, hint
 from rheos.protocol.columns import column_of
 from rheos.protocol.plain_values import plain_value
 from rheos.protocol.types import TypeMismatch, arrow_type, is_immutable, without_none
+from rheos.shown import message_of, named_error
+from rheos.shown import shown as value_text
 from rheos.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
@@ -146,12 +148,12 @@ class ValueCodec:
         try:
             self._decode(self._encode(value))
         except (msgspec.MsgspecError, TypeError, OverflowError) as error:
-            raise self._wrong(value, f": {error}", key=repr(key)) from error
+            raise self._wrong(value, f": {message_of(error)}", key=value_text(key)) from error
 
     def _wrong(self, value: Any, why: str, key: str | None = None) -> StateAccessError:
         return StateAccessError(
             f"state {self._name!r} is declared as {shown(self.declared)}, and was given "
-            f"{type(value).__name__} {value!r}{why}",
+            f"{type(value).__name__} {value_text(value)}{why}",
             key=key,
             hint=f"write values of the declared type, or declare {self._name!r} otherwise",
         )
@@ -164,7 +166,7 @@ class ValueCodec:
             # A pickle, and a class that checks its own fields, may raise whatever they like.
             raise UnrestorableError(
                 f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
-                f"{type(error).__name__}: {error}",
+                f"{named_error(error)}",
                 hint="the state was written by another version of the program: declare what it was, "
                 "or give the operator another uid to start it empty; `rheos check` says it beforehand",
             ) from error

@@ -14,11 +14,12 @@ from rheos.errors import UserFunctionError
 from rheos.graph.dealing import PartitionBy
 from rheos.graph.exact_decimals import ExactExpression
 from rheos.graph.expression_trees import FAILURES
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.polars_frames import arrow_column, polars_frame
 from rheos.protocol.shown_rows import row_values, shown_record
 from rheos.protocol.types import read_column
+from rheos.shown import shown
 from rheos.task.partition import cut
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rheos.cli.failures import report
 from rheos.cli.shell.lines import completions, is_whole, word_at_end
 from rheos.cli.shell.session import COMMANDS, ShellSession
+from rheos.cli.terminal import say
 from rheos.errors import ConfigurationError
 
 try:
@@ -55,7 +56,7 @@ def asked(session: ShellSession) -> None:
 
     def show_failures() -> None:
         for name, error in session.failures():
-            print(f"{name} has failed:")
+            say(f"{name} has failed:")
             report(error)
 
     def look() -> None:

@@ -5,6 +5,7 @@ import { showJob } from "./job.js";
 import { showJobs } from "./jobs.js";
 import { keepToken, signIn } from "./rest.js";
 import { showRest } from "./restpage.js";
+import { printable } from "./text.js";
 
 const view = document.getElementById("view");
 const trail = document.getElementById("trail");
@@ -21,7 +22,7 @@ function notice(said) {
     askForToken();
     return;
   }
-  bar.textContent = [said.what, said.hint].filter((part) => part).join(": ");
+  bar.textContent = printable([said.what, said.hint].filter((part) => part).join(": "));
   bar.classList.toggle("problem", said.hint !== undefined);
   bar.hidden = false;
 }

@@ -1,6 +1,7 @@
 // A form in a dialog: what it asks for is sent, and a refusal is shown in it.
 
 import { element } from "./elements.js";
+import { printable } from "./text.js";
 
 // `go` is the button that sends; `work` does it, handed what closes the dialog; `leave` is what the button
 // that does not says. `behind` stands behind the form.
@@ -16,7 +17,7 @@ export function openForm(attributes, heading, fields, { go, leave, work, behind 
         try {
           await work(() => dialog.close());
         } catch (error) {
-          problem.textContent = [error.message, error.hint].filter((part) => part).join(": ");
+          problem.textContent = printable([error.message, error.hint].filter((part) => part).join(": "));
           problem.hidden = false;
         }
         go.disabled = false;

@@ -1,14 +1,19 @@
 // Elements of the page. Texts are always texts: nothing that a job says is read as HTML.
 
+import { printable } from "./text.js";
+
+const SHOWN = ["title", "aria-label"];
 const SVG = "http://www.w3.org/2000/svg";
 
 function filled(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (SHOWN.includes(name)) made.setAttribute(name, printable(String(value)));
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  const there = children.flat().filter((child) => child !== null && child !== undefined);
+  made.append(...there.map((child) => (typeof child === "string" ? printable(child) : child)));
   return made;
 }
 

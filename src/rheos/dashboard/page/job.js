@@ -7,7 +7,7 @@ import { graph } from "./graph.js";
 import { state } from "./jobs.js";
 import { operatorPanel } from "./operator.js";
 import { get, listen } from "./rest.js";
-import { count, duration, inUnit, moment, share, size } from "./text.js";
+import { continued, count, duration, inUnit, moment, share, size } from "./text.js";
 import { timelines } from "./timelines.js";
 
 const CHECKPOINTS_EVERY_MS = 5000;
@@ -190,7 +190,7 @@ function storyOf(place, key, signal) {
   const lines = element("pre", { class: "long" });
   place.replaceChildren(element("details", {
     ontoggle: async (event) => {
-      if (event.target.open) lines.textContent = (await get(`/jobs/${key}/story`, signal)).join("\n");
+      if (event.target.open) lines.textContent = (await get(`/jobs/${key}/story`, signal)).map(continued).join("\n");
     },
   }, element("summary", {}, "What has happened, and what was done about it"), lines));
 }
@@ -216,7 +216,7 @@ function logOf(place, key, signal) {
 function logLine(line) {
   const where = [line.operator, line.subtask === undefined ? "driver" : `subtask ${line.subtask}`];
   const said = `${line.time} ${line.level.toUpperCase().padEnd(7)} [${where.filter((part) => part).join(", ")}] ${line.message}`;
-  return line.error ? `${said}\n${line.error}` : said;
+  return continued(line.error ? `${said}\n${line.error}` : said);
 }
 
 function legend() {

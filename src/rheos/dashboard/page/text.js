@@ -1,4 +1,20 @@
-// Figures as people read them.
+// Figures and texts as people read them.
+
+// Rows may hold characters that are not seen, or that reverse the order of letters: these are escaped, as
+// Python does. Lines stay lines.
+export function printable(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => {
+    if (character === "\n") return character;
+    const code = character.codePointAt(0).toString(16);
+    if (code.length <= 2) return `\\x${code.padStart(2, "0")}`;
+    return code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
+  });
+}
+
+// A text of several lines: none of them can be taken for a line of its own.
+export function continued(text) {
+  return printable(text).replaceAll("\n", "\n  | ");
+}
 
 const SIZES = ["B", "KB", "MB", "GB", "TB"];
 

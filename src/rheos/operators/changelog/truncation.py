@@ -35,8 +35,8 @@ from rheos.graph.changes import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.graph.nodes import MAIN
 from rheos.operators.changes import table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
-from rheos.operators.records import shown
 from rheos.protocol.elements import Batch, strip_hidden
+from rheos.shown import shown
 from rheos.state.key_groups import groups_of_columns
 
 PARTS = 1024

@@ -83,9 +83,9 @@ from rheos.operators.compiled.scope import Role
 from rheos.operators.compiled.values import Emitted, Kind
 from rheos.operators.compiled.writer import OutputColumns, Parameter
 from rheos.operators.contract import OperatorContext, Out, OutputType, PortType, Restored
-from rheos.operators.records import shown
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.protocol.types import TypeMismatch, rows_of
+from rheos.shown import shown
 from rheos.state.columnar.texts import Texts
 from rheos.state.slots import Slots
 

@@ -17,11 +17,12 @@ from rheos.operators.contract import OperatorContext
 from rheos.operators.pattern.alive import MatchNode
 from rheos.operators.pattern.automaton import EVERY, Automaton
 from rheos.operators.pattern.matched_rows import MatchedRows
-from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.records import UserRaised, user_error
 from rheos.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.protocol.elements import Batch
 from rheos.protocol.shown_rows import row_values
 from rheos.protocol.types import rows_of
+from rheos.shown import shown
 
 _AT_ONCE = 32
 """So many neighbouring rows become records together."""

@@ -43,7 +43,7 @@ from rheos.errors import RheosError
 from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.records import UserRaised, not_iterable, shown, user_error, with_hidden, wrong_type
+from rheos.operators.records import UserRaised, not_iterable, user_error, with_hidden, wrong_type
 from rheos.operators.window.columns import END
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import paned
@@ -53,6 +53,7 @@ from rheos.operators.window.rows import TIME, StoredRows
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
+from rheos.shown import shown
 from rheos.state.key_limit import CountedLimit, Kept
 
 STATE = "rows"

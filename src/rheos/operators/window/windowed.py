@@ -44,7 +44,7 @@ from rheos.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.operators.window.segments import Merge, places_of_groups
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.waiting import WaitingRows
-from rheos.protocol.elements import TS, WM, Batch, strip_hidden
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups, refuse_null_keys
@@ -59,6 +59,8 @@ class WindowOperator(Operator):
     _index: PaneStore
     _waiting: WaitingRows | None = None
     """Rows that are to be absorbed together; None where they are as they come."""
+    _held_ms = 0
+    """How long after its end a window fires first. In batch: the allowed lateness, see `fire_once`."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx)
@@ -72,6 +74,11 @@ class WindowOperator(Operator):
         self._family = family_of(
             self._windows, self._keys, self._memory, ctx.ports[0], spec.lateness_ms
         )
+
+    def fire_once(self) -> None:
+        """Has each window fire when its allowed lateness is over, once, with what would be its last
+        result. Called before `open`, where rows come by event time: in batch."""
+        self._held_ms = self._spec.lateness_ms
 
     def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
         """A store of panes. The first that is made has a row for every key and pane. `reduce_of` says
@@ -142,7 +149,7 @@ class WindowOperator(Operator):
     def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
         """Adds rows to their windows. Those that have fired fire again."""
         rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
-        fired_through = self._progress.watermark + 1
+        fired_through = self._progress.watermark + 1 - self._held_ms
         waiting = self._waiting
         if waiting is not None and int(assigned.panes[1].min()) > fired_through:
             if waiting.add(rows, assigned):
@@ -230,7 +237,10 @@ class WindowOperator(Operator):
         if self._waiting is not None and self._waiting.due(timestamp_ms + 1):
             self._absorb_waiting(timestamp_ms + 1)
         trigger = self._family.trigger
-        yield from self._fire_all(trigger.passed(progress.watermark + 1, timestamp_ms + 1))
+        fired, ending = progress.watermark - self._held_ms, timestamp_ms - self._held_ms
+        if timestamp_ms == MAX_TIMESTAMP_MS:
+            ending = timestamp_ms  # Nothing follows.
+        yield from self._fire_all(trigger.passed(fired + 1, ending + 1))
         progress.watermark = timestamp_ms
         trigger.purge(timestamp_ms + 1 - self._spec.lateness_ms)
 

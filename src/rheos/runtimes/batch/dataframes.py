@@ -251,7 +251,8 @@ class Translation:
         return exits[0] if len(exits) == 1 and not self.handed.of(chain) else None
 
     def _map(self, frame: DataFrame, entry: str, task: ChainTask | UnpackTask) -> DataFrame:
-        run = worker_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
+        payload = pack(task, self.plan.operators())
+        run = worker_task(f"{_HOST}:{entry}", payload, readable=self.readable_errors)
         with single_threaded_workers(self.session.sparkContext):
             return frame.mapInArrow(run, _spark_schema(task.output))
 

@@ -34,7 +34,8 @@ class Feed:
     rows: pa.RecordBatch
     """Hashed rows, which may be none."""
     until_ms: int | None
-    """The watermark behind them, where rows of these keys may follow and have event time."""
+    """The watermark after them, where rows of these keys may follow and have event time. A session that
+    ends just where the next row begins may still take that row, so the watermark leaves it open."""
     ends: bool
     """Whether all keys so far have ended."""
 
@@ -90,7 +91,7 @@ class Generations:
                 # The last row waits: what ends the key is then fed with a row.
                 last = len(hashes) - 1
                 self._large = int(hashes[-1])
-                until_ms = rows.column(TS)[last].as_py() - 1 if self._timed else None
+                until_ms = rows.column(TS)[last].as_py() - 2 if self._timed else None
                 yield Feed(rows.slice(begin, last - begin), until_ms, ends=False)
                 begin = last
         left = rows.slice(begin)

@@ -112,7 +112,10 @@ def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
         return ProcessOperator(ctx, spec, in_batch=True)
     if isinstance(spec, OperatorSpec):
         return spec.in_batch(ctx)
-    return build(ctx, spec)
+    operator = build(ctx, spec)
+    if isinstance(operator, WindowOperator):
+        operator.fire_once()
+    return operator
 
 
 def _wait_for(begun: Begun) -> None:

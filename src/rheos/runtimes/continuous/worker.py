@@ -38,6 +38,7 @@ from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
+from rheos.shown import named_error
 from rheos.spark import job_files
 from rheos.task.engine import Lifecycle, SubtaskEngine
 from rheos.task.slot import Deployment, open_slot
@@ -146,7 +147,7 @@ def _unpacked(payload: bytes) -> SlotJob:
         slot = pickle.loads(payload)
     except Exception as error:
         raise ConfigurationError(
-            f"a worker cannot load the program: {type(error).__name__}: {error}",
+            f"a worker cannot load the program: {named_error(error)}",
             hint="the workers need the program's modules and packages, in the driver's versions: "
             "ship them with --py-files or --archives, or install them there",
         ) from error

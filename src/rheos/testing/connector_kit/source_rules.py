@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rheos.connectors.contract import EndOfSplit, Source, Split
+from rheos.shown import named_error
 from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.connector_kit.rules import broken, checking, sent, some_of
 
@@ -216,7 +217,7 @@ def _closes(trial: _Trial) -> None:
                 reading.close()
             except Exception as error:
                 when = "after its I/O failed" if io_fails else f"after {polls} polls"
-                broken(CLOSES, f"{when} close raises {type(error).__name__}: {error}")
+                broken(CLOSES, f"{when} close raises {named_error(error)}")
 
 
 _RULES: Mapping[str, Callable[[_Trial], None]] = {

@@ -16,11 +16,11 @@ from rheos.graph.functions import TimeWindow
 from rheos.graph.window_functions import GLOBAL, AssignerContext, WindowAssigner
 from rheos.graph.windows import CountWindow, GlobalWindows, Session, Window
 from rheos.operators.contract import OperatorContext
-from rheos.operators.records import shown
 from rheos.operators.window.contract import FixedWindows, Ints, MergingWindows
 from rheos.operators.window.kinds import windows_of
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
+from rheos.shown import shown
 
 Bounds: TypeAlias = tuple[int, int]
 """A window [start_ms, end_ms)."""
@@ -150,7 +150,7 @@ class GapOf(WindowAssigner):
         ms = gap if isinstance(gap, int) else duration_ms(gap)
         if ms <= 0:
             raise UserFunctionError(
-                f"the gap of the session is {gap!r}", hint="a gap is longer than nothing"
+                f"the gap of the session is {shown(gap)}", hint="a gap is longer than nothing"
             )
         return [TimeWindow(timestamp, timestamp + ms)]
 
@@ -209,7 +209,7 @@ def _bounds(given: Any) -> list[Bounds]:
             raise _no_windows(window)
         if not MIN_TIMESTAMP_MS < start < end < MAX_TIMESTAMP_MS:
             raise UserFunctionError(
-                f"the assigner gave {window!r}, and a window ends after it starts",
+                f"the assigner gave {shown(window)}, and a window ends after it starts",
                 hint="give rh.TimeWindow(start_ms, end_ms), in ms since the epoch",
             )
         found.append((start, end))
@@ -218,7 +218,7 @@ def _bounds(given: Any) -> list[Bounds]:
 
 def _no_windows(given: Any) -> UserFunctionError:
     return UserFunctionError(
-        f"the assigner gave {given!r}, where it should give windows",
+        f"the assigner gave {shown(given)}, where it should give windows",
         hint="give a list of rh.TimeWindow(start_ms, end_ms)",
     )
 

@@ -10,13 +10,13 @@ from rheos.errors import UserFunctionError
 from rheos.graph.state import Time
 from rheos.graph.window_functions import GLOBAL, Element, Evictor, Trigger, TriggerResult
 from rheos.operators.contract import Out
-from rheos.operators.records import shown
 from rheos.operators.window.triggered.assigning import Bounds
 from rheos.operators.window.triggered.contents import Contents
 from rheos.operators.window.triggered.context import NO_WINDOW, WindowScope
 from rheos.operators.window.triggered.merging_set import MergingSet
 from rheos.operators.window.triggered.results import Fired, WindowResults
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.shown import shown
 
 
 @dataclass(frozen=True)

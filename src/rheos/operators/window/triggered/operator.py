@@ -17,7 +17,7 @@ from rheos.graph.functions import WindowFunction
 from rheos.graph.state import Time
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.keyed_state import KeyedStateOperator, make_backend
-from rheos.operators.records import UserRaised, hidden_column, shown, with_hidden
+from rheos.operators.records import UserRaised, hidden_column, with_hidden
 from rheos.operators.rows_by_time import RowsByTime
 from rheos.operators.window.contract import Ints
 from rheos.operators.window.triggered.assigning import RowsGiven, UserAssigning, assigning_of
@@ -34,6 +34,7 @@ from rheos.operators.window.triggered.results import (
 from rheos.operators.window.triggered.trigger_state import bound
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, strip_hidden
 from rheos.protocol.types import rows_of
+from rheos.shown import shown
 from rheos.state.keys import KeyCodec, windowed_codec
 from rheos.state.scope import KeyScope
 from rheos.state.timers import TimerQueue

@@ -20,20 +20,14 @@ from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN
 from rheos.graph.window_functions import GLOBAL, Element
 from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.records import (
-    is_single,
-    not_iterable,
-    shown,
-    user_error,
-    with_hidden,
-    wrong_type,
-)
+from rheos.operators.records import is_single, not_iterable, user_error, with_hidden, wrong_type
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import frame_of, key_names
 from rheos.operators.window.tables import Tables
 from rheos.protocol.elements import TS
 from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.types import RecordCollector, TypeMismatch, batch_of
+from rheos.shown import shown
 
 _ELEMENTS_AT_ONCE = 1 << 16
 """Of about so many the aggregates are computed together."""
