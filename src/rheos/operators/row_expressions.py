@@ -117,7 +117,7 @@ class RowExpressions:
                 known[0],
                 site=ctx.site,
                 operator=ctx.name,
-                record=shown_record(record),
+                record=shown_record(record, 0),
                 hint=known[1],
             )
         guilty = [
