@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -555,3 +556,34 @@ def test_what_cannot_be_is_said_at_the_line(call: Callable[[], Any], what: str) 
 def test_the_type_of_an_accumulator_is_said() -> None:
     with pytest.raises(SchemaError, match="does not say the type of its accumulator"):
         windows(LENGTH).aggregate(Untyped())
+
+
+# --- early results ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        rh.triggers.count(3),
+        rh.triggers.event_time(early=rh.triggers.count(2), late=rh.triggers.count(1)),
+        rh.triggers.event_time(early=rh.triggers.continuous_event_time("2ms")),
+        rh.triggers.purging(rh.triggers.continuous_event_time("3ms")),
+    ],
+    ids=str,
+)
+def test_early_results_of_one_split_do_not_depend_on_the_size_of_batches(trigger: rh.Trigger) -> None:
+    draw = Random(7)
+    times = [max(0, at + draw.randint(-6, 0)) for at in range(300)]
+    rows = [{"k": draw.choice("ab"), "v": v, "at": at} for v, at in enumerate(times)]
+    found = []
+    for batch_rows in (1, 7, 1000):
+        env = rh.Environment(1, runtime="simulated", batch_rows=batch_rows)
+        stream = env.from_source(
+            rh.collection(pa.Table.from_pylist(rows, SCHEMA)),
+            watermark=rh.Watermark.bounded_out_of_orderness("3ms", on="at"),
+        )
+        windows = stream.key_by("k").window(LENGTH).allowed_lateness("4ms").trigger(trigger)
+        windows.process(Say(), returns=SAID).collect("out")
+        found.append(env.execute("early").collected["out"].to_pylist())
+    assert len(found[0]) > 60
+    assert found[0] == found[1] == found[2]
