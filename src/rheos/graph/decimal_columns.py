@@ -182,7 +182,7 @@ def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.
         bits = np.packbits(np.broadcast_to(valid, values.shape), bitorder="little")
         present = pa.py_buffer(bits.tobytes())
     array = pa.Array.from_buffers(
-        pa.decimal128(kind.precision, kind.scale), len(values), [present, pa.py_buffer(words.tobytes())]
+        pa.decimal128(kind.precision, kind.scale), len(values), [present, pa.py_buffer(words)]
     )
     made = pl.from_arrow(array)
     assert isinstance(made, pl.Series)

@@ -71,6 +71,12 @@ def of_sum(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
     return adjusted(max(whole_digits(one), whole_digits(other)) + 1 + scale, scale)
 
 
+def is_wider(kind: pl.Decimal, one: pl.Decimal, other: pl.Decimal) -> bool:
+    """Return whether a type has a digit more before the point than both, and no digit less after it."""
+    whole = max(whole_digits(one), whole_digits(other))
+    return kind.scale >= max(one.scale, other.scale) and whole_digits(kind) > whole
+
+
 def of_product(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
     """Return the type of a product."""
     return adjusted(one.precision + other.precision + 1, one.scale + other.scale)

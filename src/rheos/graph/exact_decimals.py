@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from rheos.errors import ProgramError
 from rheos.graph import decimal_types
 from rheos.graph.decimal_kernels import (
     DecimalArithmetic,
@@ -80,13 +81,13 @@ def exact_one(expr: pl.Expr, frame: pl.LazyFrame) -> pl.Expr:
 
 
 def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr]:
-    if expr.meta.is_column():
-        return [expr]
-    tree = tree_of(expr)
-    if tree is None or not (of_columns or '"Decimal"' in json.dumps(tree)) or not is_whole(tree):
+    if expr.meta.is_column() or not (of_columns or _names_decimals(expr)):
         return [expr]
     made, changed = [], False
     try:
+        tree = tree_of(expr)
+        if tree is None or not is_whole(tree):
+            return [expr]
         for each in _expanded(tree, frame):
             scope = _Scope(frame)
             part = scope.part(each)
@@ -95,7 +96,20 @@ def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr
     except (*FAILURES, ValueError):
         # The expression is wrong, which Polars says where it is typed.
         return [expr]
+    except RecursionError:
+        raise ProgramError(
+            "an expression of decimals is nested too deeply",
+            hint="compute it in steps: .with_columns(...) for each",
+        ) from None
     return made if changed else [expr]
+
+
+def _names_decimals(expr: pl.Expr) -> bool:
+    """Return whether a constant or a cast in the expression has a decimal type."""
+    try:
+        return '"Decimal"' in expr.meta.serialize(format="json")
+    except (*FAILURES, ValueError):
+        return False
 
 
 class ExactExpression:
@@ -312,12 +326,20 @@ class _Scope:
             return _Part(plain, self._ask)
         if op in _RESULTS:
             kind = _RESULTS[op](first, second)
+            if op in ("Plus", "Minus") and decimal_types.is_wider(kind, first, second):
+                return self._plain_sum(one, op, other, kind)
             return self._call(DecimalArithmetic(op, kind, strict), [one, other], kind)
         if not decimal_types.holds_both(first, second):
             return self._call(DecimalComparison(op), [one, other], pl.Boolean())
         both = decimal_types.common(first, second)
         left, right = (self._widened(each, both) for each in (one, other))
         return _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
+
+    def _plain_sum(self, one: _Part, op: str, other: _Part, kind: pl.Decimal) -> _Part:
+        """Return a sum whose type has all digits: Polars computes it exactly, and at once."""
+        left, right = (self._widened(each, kind) for each in (one, other))
+        made = _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
+        return self._known(self._widened(made, kind), kind)
 
     def _nearest_float(self, part: _Part, beside: _Part) -> _Part:
         """Return decimals next to floats as floats."""
