@@ -19,6 +19,7 @@ from rheos.listener.bounds import Bounds
 from rheos.listener.connection import HttpConnection
 from rheos.listener.head import HttpError, RequestHead
 from rheos.listener.place import HostNames, shown_address
+from rheos.listener.threads import end_idle_threads
 
 LOGGER = logging.getLogger("rheos.http")
 """Where a source or a sink listens, and what has gone wrong in an answer."""
@@ -110,6 +111,7 @@ class Listener:
             self._loop.call_soon_threadsafe(self._ending.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(self._bounds.end_s + _THREAD_WITHIN_S)
+        end_idle_threads()
 
     # --- the thread -------------------------------------------------------------------------------
 

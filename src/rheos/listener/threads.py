@@ -10,7 +10,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeAlias, TypeVar
 
-_IDLE_S = 2.0
+_IDLE_S = 0.5
 """A thread ends when it has had nothing to do for so long."""
 
 T = TypeVar("T")
@@ -22,7 +22,8 @@ class HandlerThreads:
     process waits for none of them, as it would for the threads of an executor."""
 
     def __init__(self) -> None:
-        self._handed: SimpleQueue[_Work] = SimpleQueue()
+        self._handed: SimpleQueue[_Work | None] = SimpleQueue()
+        """None ends a thread."""
         self._lock = threading.Lock()
         self._idle = 0
         """Threads that wait, less the work that is handed to them."""
@@ -39,8 +40,17 @@ class HandlerThreads:
                 target=self._run, args=(work,), name="rheos-http-work", daemon=True
             ).start()
 
-    def _run(self, work: _Work) -> None:
-        while True:
+    def end_idle(self) -> None:
+        """End the threads that have nothing to do."""
+        with self._lock:
+            idle, self._idle = self._idle, 0
+        for _ in range(idle):
+            self._handed.put(None)
+
+    def _run(self, first: _Work) -> None:
+        work: _Work | None = first
+        del first
+        while work is not None:
             work()
             del work  # What it holds is not to live as long as the thread.
             with self._lock:
@@ -66,6 +76,11 @@ def _begin_again() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_again)
+
+
+def end_idle_threads() -> None:
+    """End the threads that wait for work: a listener has been closed."""
+    _THREADS.end_idle()
 
 
 async def in_thread(work: Callable[[], T]) -> T:
