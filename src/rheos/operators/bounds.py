@@ -27,9 +27,11 @@ from rheos.operators.async_map import AsyncMapSpec
 from rheos.operators.broadcast_process import BroadcastProcessSpec
 from rheos.operators.call import CallSpec
 from rheos.operators.changelog.dedup import DedupSpec
+from rheos.operators.changelog.emptied import EmptiedSpec
 from rheos.operators.changelog.retractions import RetractionsSpec
 from rheos.operators.changelog.table import TableSpec
 from rheos.operators.changelog.top_n import TopNSpec
+from rheos.operators.changelog.truncation import TruncationSpec
 from rheos.operators.co_process import CoProcessSpec
 from rheos.operators.explode import ExplodeSpec
 from rheos.operators.filter_function import FilterFunctionSpec
@@ -91,6 +93,7 @@ BOUNDS: Mapping[type, Bound] = {
             LookupSpec,
             MapBatchesSpec,
             MapSpec,
+            TruncationSpec,
             UnionSpec,
             WindowCombineSpec,
         ),
@@ -130,6 +133,9 @@ BOUNDS: Mapping[type, Bound] = {
         (Kept.RANKED_ROWS,),
     ),
     DedupSpec: Bound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
+    EmptiedSpec: Bound(
+        "tables that may be truncated", "the keys of the table", "the number of keys of the table"
+    ),
     RetractionsSpec: Bound("`retractions`", "the newest row of each key", "the number of keys"),
     TableSpec: Bound(
         "`table`, GROUP BY without a window",
