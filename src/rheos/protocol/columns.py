@@ -46,10 +46,12 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
         self.field = field
         self.expected = expected
         self.given = given
+        self.given_type = given_type
 
     def inside(self, field: str, index: int) -> TypeMismatch:
         """The same, seen from the column around the nested one."""
-        return TypeMismatch(index, f"{field}{self.field or ''}", self.expected, self.given)
+        place = f"{field}{self.field or ''}"
+        return TypeMismatch(index, place, self.expected, self.given, self.given_type)
 
 
 # --- from Arrow -----------------------------------------------------------------------------------
@@ -304,8 +306,9 @@ def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -
     for index, value in enumerate(values):
         try:
             plain = None if is_missing(value) else own(value)
-        except (ValueError, OverflowError):
-            raise TypeMismatch(index, field.name, _expected(field), value) from None
+        except (ValueError, OverflowError) as error:
+            kind = f"{type(value).__name__} ({error})"
+            raise TypeMismatch(index, field.name, _expected(field), value, kind) from None
         fits = field.nullable if plain is None else not allowed or _is_of(plain, allowed)
         if not fits:
             raise TypeMismatch(index, field.name, _expected(field), value)

@@ -68,9 +68,7 @@ def _of_numpy(value: Any) -> Any:
         if isinstance(value.item(), int):  # Python has no object for it in its own unit.
             micros = value.astype(f"{value.dtype.kind}8[us]")
             if micros.astype(value.dtype) != value or isinstance(micros.item(), int):
-                raise ValueError(
-                    "Python has no object for it: it is finer than microseconds, or too far"
-                )
+                raise ValueError("it is finer than microseconds, or beyond the years of Python")
             return micros.item()
     return value.item()
 

@@ -70,8 +70,8 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
                 f"column {name!r} holds {shown_value(column, row)}, and {form} holds the years "
                 f"{years.first} to {years.last}",
                 record=shown_record(rows, row),
-                hint="filter such rows out before, or write the column as a number: "
-                f'.with_columns({name}=col("{name}").to_physical())',
+                hint='correct or drop such rows before in map_batches(..., form="arrow"), which takes '
+                "every value",
             )
 
 

@@ -63,6 +63,7 @@ from rheos.operators.signed_sums import (
 from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
+from rheos.protocol.shown_rows import row_values
 from rheos.state.key_limit import CountedLimit, Kept
 from rheos.state.slots import Slots
 
@@ -276,7 +277,7 @@ class TableOperator(RunningStateOperator):
         if not counted.num_rows:
             return 0, ()
         most = int(np.argmax(counted.column("count_all").to_numpy()))
-        found = counted.slice(most, 1).to_pylist()[0]
+        found = row_values(counted.combine_chunks().to_batches()[0], most)
         return found.pop("count_all"), tuple(found.values())
 
     def _extreme(

@@ -35,8 +35,8 @@ from rheos.graph.changes import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.graph.nodes import MAIN
 from rheos.operators.changes import table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
-from rheos.protocol.elements import Batch, strip_hidden
-from rheos.shown import shown
+from rheos.protocol.elements import Batch
+from rheos.protocol.shown_rows import shown_record
 from rheos.state.key_groups import groups_of_columns
 
 PARTS = 1024
@@ -135,7 +135,7 @@ class TruncationOperator(Operator):
             f"a change {what}",
             site=self.ctx.site,
             operator=self.ctx.name,
-            record=shown(strip_hidden(batch.slice(at, 1)).to_pylist()[0]),
+            record=shown_record(batch, at),
             hint='correct it at its source, or skip such changes with on_error="skip"',
         )
 
