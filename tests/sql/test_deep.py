@@ -35,9 +35,11 @@ LONG = {
     ),
     "UNION ALL": (_many(60, "SELECT id FROM t WHERE id = {i}", " UNION ALL "), [1, 2]),
     "||": (f"SELECT LENGTH({_many(300, 's', ' || ')}) AS id FROM t", [300, None]),
+    "GREATEST": (f"SELECT GREATEST({_many(40, 'id - {i}', ', ')}) AS id FROM t", [1, 2]),
     "+": (f"SELECT {_many(45, 'id', ' + ')} AS id FROM t", [45, 90]),
 }
 DEEP = {
+    "digits": (f"SELECT {'9' * 5000} AS v FROM t", "38 digits"),
     "+": (f"SELECT {_many(500, 'id', ' + ')} AS v FROM t", "50 levels"),
     "(": (f"SELECT {'(' * 60}id{')' * 60} AS v FROM t", "30 levels"),
     "never closed": (f"SELECT {'(' * 60}id AS v FROM t", "30 levels"),

@@ -10,6 +10,7 @@ from decimal import Decimal
 import polars as pl
 from sqlglot import exp
 
+from rheos.errors import ProgramError
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.text import SqlText
@@ -33,19 +34,21 @@ def literal(compiler: Compiler, node: exp.Literal) -> Typed:
         assert isinstance(exponent, int)
         scale = -exponent
         if max(len(digits), scale) > types.MOST_DIGITS:
-            raise compiler.sql.error(
-                f"a number has at most {types.MOST_DIGITS} digits", node, "write 1e40 for a DOUBLE"
-            )
+            raise _too_long(compiler.sql, node)
         return _constant(value, pl.Decimal(max(len(digits), scale), scale), node)
+    if len(text.lstrip("0")) > types.MOST_DIGITS:
+        raise _too_long(compiler.sql, node)
     whole = int(text)
     for kind, most in ((types.INT, 1 << 31), (types.BIGINT, 1 << 63)):
         if whole < most:
             return _constant(whole, kind, node)
-    if len(text) > types.MOST_DIGITS:
-        raise compiler.sql.error(
-            f"a number has at most {types.MOST_DIGITS} digits", node, "write 1e40 for a DOUBLE"
-        )
-    return _constant(Decimal(whole), pl.Decimal(len(text), 0), node)
+    return _constant(Decimal(whole), pl.Decimal(len(str(whole)), 0), node)
+
+
+def _too_long(sql: SqlText, node: exp.Literal) -> ProgramError:
+    return sql.error(
+        f"a number has at most {types.MOST_DIGITS} digits", node, "write 1e40 for a DOUBLE"
+    )
 
 
 @computes(exp.RawString)
