@@ -76,7 +76,10 @@ def variance(values: Sequence[Any]) -> float | None:
         return NAN
     numbers = [Fraction(value) for value in values]
     mean = sum(numbers) / len(numbers)
-    return float(sum((each - mean) ** 2 for each in numbers) / (len(numbers) - 1))
+    try:
+        return float(sum((each - mean) ** 2 for each in numbers) / (len(numbers) - 1))
+    except OverflowError:
+        return INF
 
 
 def quantile(values: Sequence[Any]) -> float | None:
