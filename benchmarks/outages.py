@@ -1,4 +1,4 @@
-"""What a job does while a server that it writes or reads is away, and how soon it resumes.
+"""Measure how a job behaves while a server that it reads or writes is away, and how soon it resumes.
 
 usage: python benchmarks/outages.py [--away SECONDS ...] [--only SERVER-FAULT ...]
 
@@ -9,8 +9,9 @@ and keys of Redis. Each fault strikes one of the servers for a while:
     frozen   SIGSTOP: it stays connected and answers nothing
     cut      its connections pass nothing on, and are open (PostgreSQL and Redis, behind a proxy)
 
-The table says how long it took until a finding named the fault, how long after the server's return each
-sink had published a row that was read after it, and which rows were lost or doubled in the end.
+The table has the time until a finding named the fault, and for each sink the time from the server's
+return until the sink had published a row that was sent after it. The last lines count lost and doubled
+rows.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Servers:
     redis_proxy: FreezingProxy
 
     def faults(self) -> Mapping[str, Callable[[float], None]]:
-        """What strikes for so many seconds, by name; returns once the server is back."""
+        """Return the faults by name. Each strikes for a number of seconds and returns once the server is
+        back."""
 
         def killed(server: Any) -> Callable[[float], None]:
             def strike(away_s: float) -> None:

@@ -85,7 +85,7 @@ class CallsUnderWay:
 
 
 UNDER_WAY = CallsUnderWay()
-"""Those of this process."""
+"""The calls of this process."""
 
 
 class BoundedCalls:
@@ -94,8 +94,7 @@ class BoundedCalls:
     def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
         self._under_way = under_way
         self._next: SimpleQueue[_Call | None] | None = None
-        """What the current thread takes its calls from; None before the first call, and after an
-        abandoned one."""
+        """Queue of the current thread's calls; None before the first call, and after an abandoned one."""
 
     def run(
         self,
@@ -147,7 +146,7 @@ class BoundedCalls:
         return result
 
     def close(self) -> None:
-        """End the thread, which has nothing to do. May be called again."""
+        """End the idle thread. Callers may call it again."""
         calls, self._next = self._next, None
         if calls is not None:
             calls.put(None)
