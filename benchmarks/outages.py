@@ -57,8 +57,8 @@ class Servers:
     redis_proxy: FreezingProxy
 
     def faults(self) -> Mapping[str, Callable[[float], None]]:
-        """Return the faults by name. Each strikes for a number of seconds and returns once the server is
-        back."""
+        """Return the faults by name. Each takes the seconds that it lasts, and returns once the server
+        is back."""
 
         def killed(server: Any) -> Callable[[float], None]:
             def strike(away_s: float) -> None:
