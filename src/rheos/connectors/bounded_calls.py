@@ -94,7 +94,7 @@ class BoundedCalls:
     def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
         self._under_way = under_way
         self._next: SimpleQueue[_Call | None] | None = None
-        """Queue of the current thread's calls; None before the first call and after an abandoned one."""
+        """Queue of the current thread's calls; None before the first call and after an abandoned."""
 
     def run(
         self,
