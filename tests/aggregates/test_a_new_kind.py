@@ -25,6 +25,7 @@ from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WatermarkMark
 from rheos.protocol.ids import JobId
 from rheos.protocol.shapes import StateShape
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
@@ -200,7 +201,7 @@ def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytes
 
 def test_batch_combines_it_before_the_shuffle() -> None:
     head = planned()["windows"]
-    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
 
     def windows(sender: int) -> WindowAggregateOperator:
         operator = build(context_of(task, head, sender, keyed=True, scratch=None), head.spec)

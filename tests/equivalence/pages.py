@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +375,17 @@ def restarts() -> dict[str, Wanted]:
         ),
         "baskets": Wanted({"baskets": visits}),
     }
+
+
+# --- docs/decimals.md -------------------------------------------------------------------------------
+
+
+def decimals() -> dict[str, Wanted]:
+    lines = [
+        {"item": "tea", "of three": Decimal("7.50"), "per gram": Decimal("0.02")},
+        {"item": "cup", "of three": Decimal("23.85"), "per gram": None},
+    ]
+    return {"lines": Wanted({"lines": lines})}
 
 
 # --- docs/aggregates.md -----------------------------------------------------------------------------
@@ -858,6 +870,7 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/sql.md": sql,
     "docs/ml.md": ml,
     "docs/aggregates.md": aggregates,
+    "docs/decimals.md": decimals,
     "docs/changes.md": changes,
     "docs/connected.md": connected,
     "docs/vectorised.md": vectorised,

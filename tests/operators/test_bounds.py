@@ -22,7 +22,7 @@ from rheos.observe import figures as f
 from rheos.operators.bounds import BOUNDS
 from rheos.operators.contract import OperatorSpec
 from rheos.protocol.readings import Reading
-from rheos.state.key_limit import CountedLimit, Kept, KeyLimit
+from rheos.state.key_limit import CountedLimit, KeyContents, KeyLimit
 from rheos.task.figures import _operator
 
 FEW = 10
@@ -121,20 +121,20 @@ def matched(env: rh.Environment, rows: rh.DataStream) -> rh.DataStream:
 OF_CHANGES = "(SELECT n, MAX(k) AS k, COUNT(*) AS c FROM t GROUP BY n)"
 OVER_FRAME = "SUM(n) OVER (PARTITION BY k ORDER BY at {} PRECEDING AND CURRENT ROW) AS total"
 
-PROGRAMS: dict[str, tuple[Kept, Callable[[rh.Environment, rh.DataStream], rh.DataStream]]] = {
-    "a list": (Kept.ELEMENTS, processed(Append())),
-    "a list that expires": (Kept.ELEMENTS, processed(AppendForAnHour())),
-    "a list that is replaced": (Kept.ELEMENTS, processed(Replace())),
-    "a map": (Kept.ENTRIES, processed(Enter())),
-    "a map that expires": (Kept.ENTRIES, processed(EnterForAnHour())),
-    "a session": (Kept.WINDOW_ROWS, windowed(rh.Session("1h"))),
-    "a day": (Kept.WINDOW_ROWS, windowed(rh.Tumbling("1d", zone="Europe/Berlin"))),
+PROGRAMS: dict[str, tuple[KeyContents, Callable[[rh.Environment, rh.DataStream], rh.DataStream]]] = {
+    "a list": (KeyContents.ELEMENTS, processed(Append())),
+    "a list that expires": (KeyContents.ELEMENTS, processed(AppendForAnHour())),
+    "a list that is replaced": (KeyContents.ELEMENTS, processed(Replace())),
+    "a map": (KeyContents.ENTRIES, processed(Enter())),
+    "a map that expires": (KeyContents.ENTRIES, processed(EnterForAnHour())),
+    "a session": (KeyContents.WINDOW_ROWS, windowed(rh.Session("1h"))),
+    "a day": (KeyContents.WINDOW_ROWS, windowed(rh.Tumbling("1d", zone="Europe/Berlin"))),
     "values of a session": (
-        Kept.WINDOW_ROWS,
+        KeyContents.WINDOW_ROWS,
         lambda env, rows: rows.key_by("k").window(rh.Session("1h")).aggregate(all=rh.agg.collect("n")),
     ),
     "a global window": (
-        Kept.ELEMENTS,
+        KeyContents.ELEMENTS,
         lambda env, rows: (
             rows.key_by("k")
             .window(rh.GlobalWindows())
@@ -143,33 +143,33 @@ PROGRAMS: dict[str, tuple[Kept, Callable[[rh.Environment, rh.DataStream], rh.Dat
         ),
     ),
     "a join": (
-        Kept.JOIN_ROWS,
+        KeyContents.JOIN_ROWS,
         lambda env, rows: rows.key_by("k").join(rows.key_by("k"), ttl="forever", suffix="_r"),
     ),
     "OVER rows": (
-        Kept.OVER_ROWS,
+        KeyContents.OVER_ROWS,
         queried("SELECT k, " + OVER_FRAME.format("ROWS BETWEEN 20") + " FROM t"),
     ),
     "OVER a time": (
-        Kept.OVER_ROWS,
+        KeyContents.OVER_ROWS,
         queried("SELECT k, " + OVER_FRAME.format("RANGE BETWEEN INTERVAL '1' HOUR") + " FROM t"),
     ),
     "OVER changes": (
-        Kept.OVER_ROWS,
+        KeyContents.OVER_ROWS,
         queried(f"SELECT k, SUM(c) OVER (PARTITION BY k ORDER BY n) AS total FROM {OF_CHANGES} AS x"),
     ),
     "the first of changes": (
-        Kept.RANKED_ROWS,
+        KeyContents.RANKED_ROWS,
         queried(
             "SELECT * FROM (SELECT k, n, ROW_NUMBER() OVER (PARTITION BY k ORDER BY c DESC) AS place "
             f"FROM {OF_CHANGES} AS x) AS y WHERE place <= 2"
         ),
     ),
     "different values": (
-        Kept.VALUES,
+        KeyContents.VALUES,
         queried("SELECT k, COUNT(DISTINCT n) AS different FROM t GROUP BY k"),
     ),
-    "a pattern": (Kept.MATCHES, matched),
+    "a pattern": (KeyContents.MATCHES, matched),
 }
 
 
@@ -181,7 +181,7 @@ def environment(most: int) -> tuple[rh.Environment, rh.DataStream]:
 
 def test_every_declared_limit_has_a_program() -> None:
     declared = {kept for bound in BOUNDS.values() for kept in bound.limits}
-    assert declared == set(Kept) == {kept for kept, _ in PROGRAMS.values()}
+    assert declared == set(KeyContents) == {kept for kept, _ in PROGRAMS.values()}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -209,7 +209,7 @@ def test_a_key_may_keep_as_much_as_the_limit(name: str) -> None:
 
 
 def test_rows_of_other_keys_do_not_count() -> None:
-    limit = CountedLimit(KeyLimit(Kept.WINDOW_ROWS, most=1000))
+    limit = CountedLimit(KeyLimit(KeyContents.WINDOW_ROWS, most=1000))
     sizes = dict.fromkeys(range(50), 0)
     counted = 0
 
@@ -235,7 +235,7 @@ def test_rows_of_other_keys_do_not_count() -> None:
 
 
 def test_a_metric_names_the_largest_key() -> None:
-    limit = KeyLimit(Kept.MATCHES, most=10_000)
+    limit = KeyLimit(KeyContents.MATCHES, most=10_000)
     seen = 0
     for size in range(1, 5000):
         if size > limit.due:
@@ -244,7 +244,7 @@ def test_a_metric_names_the_largest_key() -> None:
     assert limit.key.startswith("'ann'")
     assert 4999 - limit.largest <= limit.largest // 8
     assert seen < 60
-    few = KeyLimit(Kept.ELEMENTS, most=10_000)
+    few = KeyLimit(KeyContents.ELEMENTS, most=10_000)
     operator: Any = SimpleNamespace(ctx=SimpleNamespace(limits=[few, limit]), keys_held=lambda: None)
     [reading] = _operator("detect", operator, 0)
     assert reading == Reading(f.LARGEST_KEY.name, ("detect", limit.key), limit.largest)

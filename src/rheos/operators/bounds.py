@@ -49,7 +49,7 @@ from rheos.operators.pattern.operator import PatternSpec
 from rheos.operators.plain_process import PlainProcessSpec
 from rheos.operators.window.triggered.spec import TriggeredWindowSpec
 from rheos.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ class Bound:
     keeps: str
     by: str
     """What bounds it, besides the limits."""
-    limits: tuple[Kept, ...] = ()
+    limits: tuple[KeyContents, ...] = ()
 
 
 NOTHING = Bound("`filter`, `select`, `map`, `union` and other functions of a row", "nothing", "")
-_DECLARED = (Kept.ELEMENTS, Kept.ENTRIES)
+_DECLARED = (KeyContents.ELEMENTS, KeyContents.ENTRIES)
 _FUNCTION = Bound(
     "keyed functions: `process`, `connect`, OVER by event time",
     "declared state: a value, a list or a map for each key; timers",
     "`ttl=`; a value is one",
-    (*_DECLARED, Kept.OVER_ROWS),
+    (*_DECLARED, KeyContents.OVER_ROWS),
 )
 _WINDOWS = Bound(
     "windows, `window_join`, `co_group`",
     "aggregates, values (`collect`, `quantile`, `count_distinct`) or rows of open windows",
     "the length of windows and the lateness; of sessions, the gap",
-    (Kept.WINDOW_ROWS,),
+    (KeyContents.WINDOW_ROWS,),
 )
 
 BOUNDS: Mapping[type, Bound] = {
@@ -117,7 +117,7 @@ BOUNDS: Mapping[type, Bound] = {
         "windows with a trigger, an evictor or an assigner; global windows; windows of a count",
         "rows or aggregates of open windows",
         "the windows, and a trigger that purges",
-        (Kept.ELEMENTS,),
+        (KeyContents.ELEMENTS,),
     ),
     IntervalJoinSpec: Bound("`join(between=)`", "rows of both sides", "the interval, by event time"),
     TemporalJoinSpec: Bound(
@@ -125,12 +125,14 @@ BOUNDS: Mapping[type, Bound] = {
         "the versions of a key",
         "event time: versions that the watermark has passed go, but for the newest",
     ),
-    TableJoinSpec: Bound("`join` of all rows", "rows of both sides", "`ttl=`", (Kept.JOIN_ROWS,)),
+    TableJoinSpec: Bound(
+        "`join` of all rows", "rows of both sides", "`ttl=`", (KeyContents.JOIN_ROWS,)
+    ),
     TopNSpec: Bound(
         "`top_n`, ORDER BY ... LIMIT",
         "the first n rows of a key; of changes, all of its rows",
         "n",
-        (Kept.RANKED_ROWS,),
+        (KeyContents.RANKED_ROWS,),
     ),
     DedupSpec: Bound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
     EmptiedSpec: Bound(
@@ -142,14 +144,14 @@ BOUNDS: Mapping[type, Bound] = {
         "one value of each key and aggregate; the different values, where rows are taken back or "
         "DISTINCT",
         "the number of keys",
-        (Kept.VALUES,),
+        (KeyContents.VALUES,),
     ),
-    OverSpec: Bound("OVER of a table that changes", "all rows of a key", "", (Kept.OVER_ROWS,)),
+    OverSpec: Bound("OVER of a table that changes", "all rows of a key", "", (KeyContents.OVER_ROWS,)),
     PatternSpec: Bound(
         "`detect`, MATCH_RECOGNIZE",
         "partial matches, and the rows in them; rows up to the watermark",
         "`within`",
-        (Kept.MATCHES,),
+        (KeyContents.MATCHES,),
     ),
     IterateSpec: Bound("`iterate`", "rows on their way around", "`capacity=`"),
 }

@@ -49,7 +49,7 @@ from rheos.protocol.ports import Clock, TaskIo
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB, StateConfig
-from rheos.state.key_limit import Kept, KeyLimit
+from rheos.state.key_limit import KeyContents, KeyLimit
 
 
 class Out(NamedTuple):
@@ -133,7 +133,7 @@ class OperatorContext:
     limits: list[KeyLimit] = field(default_factory=list)
     """What one key may keep in the operator at the most, by kind of state."""
 
-    def key_limit(self, kept: Kept) -> KeyLimit:
+    def key_limit(self, kept: KeyContents) -> KeyLimit:
         """Returns a new limit of what one key may keep."""
         limit = KeyLimit.of(self.state, kept, site=self.site, operator=self.name)
         self.limits.append(limit)

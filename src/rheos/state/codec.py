@@ -179,13 +179,20 @@ def _field_of_decimals(declared: Any) -> pa.Field | None:
     return pa.field("value", arrow_type(declared), nullable=without_none(declared)[1])
 
 
-def _declares_decimals(declared: Any) -> bool:
+def _declares_decimals(declared: Any, within: frozenset[type] = frozenset()) -> bool:
+    """Return whether a decimal with digits of its own is part of the type.
+
+    `within` are the classes around it: one that holds itself is looked at once.
+    """
     if declares_decimals(declared):
         return True
     of = without_none(declared)[0]
     if dataclasses.is_dataclass(of) and isinstance(of, type):
-        return any(map(_declares_decimals, hints_of(of).values()))
-    return any(map(_declares_decimals, typing.get_args(of)))
+        inner = within | {of}
+        return of not in within and any(
+            _declares_decimals(hint, inner) for hint in hints_of(of).values()
+        )
+    return any(_declares_decimals(part, within) for part in typing.get_args(of))
 
 
 def _class_of(declared: Any) -> Any:

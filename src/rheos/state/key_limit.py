@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 200
 """Longest text of a key in a metric."""
 
 
-class Kept(Enum):
+class KeyContents(Enum):
     """What a key keeps, the field of `rh.StateConfig` that limits it, and what keeps less."""
 
     WINDOW_ROWS = (
@@ -90,7 +90,7 @@ class Kept(Enum):
 class KeyLimit:
     """The limit of one kind of state of one operator."""
 
-    kept: Kept
+    kept: KeyContents
     most: int
     site: Site | None = None
     operator: str | None = None
@@ -106,7 +106,7 @@ class KeyLimit:
 
     @classmethod
     def of(
-        cls, config: StateConfig, kept: Kept, *, site: Site | None, operator: str | None
+        cls, config: StateConfig, kept: KeyContents, *, site: Site | None, operator: str | None
     ) -> KeyLimit:
         """Returns the limit that the job's settings put on what is kept."""
         return cls(kept, getattr(config, kept.setting), site, operator)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from rheos.errors import StateAccessError
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ports import Clock
-from rheos.state.key_limit import Kept, KeyLimit
+from rheos.state.key_limit import KeyContents, KeyLimit
 
 
 class NoKey:
@@ -29,7 +29,7 @@ class NoKey:
 NO_KEY = NoKey()
 
 
-def _unlimited(kept: Kept) -> KeyLimit:
+def _unlimited(kept: KeyContents) -> KeyLimit:
     return KeyLimit(kept, 2**62)
 
 
@@ -40,7 +40,7 @@ class KeyScope:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.limit: Callable[[Kept], KeyLimit] = _unlimited
+        self.limit: Callable[[KeyContents], KeyLimit] = _unlimited
         """Makes a limit of what one key may keep."""
         self.key: Any = NO_KEY
         self.passed_ms = MIN_TIMESTAMP_MS

@@ -19,6 +19,7 @@ from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
@@ -185,7 +186,7 @@ def planned_windows(rows: list[Trip]) -> tuple[PlannedOperator, pa.Schema]:
 
 
 def fired(head: PlannedOperator, combined: list[pa.RecordBatch], tmp: str) -> list[tuple[Any, ...]]:
-    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=tmp)
     ctx.state_bytes = 20_000  # So that what was restored spills.
     windows = build(ctx, head.spec)
@@ -209,7 +210,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
     ]
     never = pa.array(np.full(len(rows), -(2**62)))
     batch = pa.RecordBatch.from_arrays([*columns, columns[2], never][: len(schema)], schema=schema)
-    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
 
     def combined(budget_bytes: int, count: int) -> list[pa.RecordBatch]:
         made = []
@@ -238,7 +239,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
 
 def test_a_sender_without_rows_hands_on_its_note_alone(tmp_path: Any) -> None:
     head, _ = planned_windows(trips(10))
-    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=None)
 
     def make() -> WindowAggregateOperator:

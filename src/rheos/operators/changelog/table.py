@@ -64,7 +64,7 @@ from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
 from rheos.protocol.shown_rows import row_values
-from rheos.state.key_limit import CountedLimit, Kept
+from rheos.state.key_limit import CountedLimit, KeyContents
 from rheos.state.slots import Slots
 
 SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
@@ -191,7 +191,9 @@ class TableOperator(RunningStateOperator):
         super().__init__(ctx, self._plan.states)
         self._aggregates = spec.aggregates
         self._of_changes = spec.of_changes
-        self._limits = {name: CountedLimit(ctx.key_limit(Kept.VALUES)) for name in self._plan.values}
+        self._limits = {
+            name: CountedLimit(ctx.key_limit(KeyContents.VALUES)) for name in self._plan.values
+        }
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:

@@ -50,7 +50,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import batch_of, rows_of
 from rheos.state.key_index import KeyIndex
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.slots import Slots
 from rheos.state.stores import ABSENT, MISSING
@@ -256,7 +256,7 @@ class TopNOfChanges(_TopN):
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
         self._state = self.backend.maps(_ROWS, str, object)
-        self._limit = ctx.key_limit(Kept.RANKED_ROWS)
+        self._limit = ctx.key_limit(KeyContents.RANKED_ROWS)
         assert spec.of_changes is not None
         self._known_by = [self._columns.get_field_index(name) for name in spec.of_changes]
         self._ranked = pa.schema([*self._columns, pa.field(RANK, pa.int64())])

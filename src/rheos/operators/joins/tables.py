@@ -69,7 +69,7 @@ from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.key_groups import refuse_null_keys
 from rheos.state.key_index import KeySlots
-from rheos.state.key_limit import Kept, KeyLimit
+from rheos.state.key_limit import KeyContents, KeyLimit
 from rheos.state.slots import Slots
 
 STATES = ("left", "right")
@@ -174,7 +174,7 @@ class TableJoinOperator(Operator):
         self._spec = spec
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._sides = _sides(
-            spec, ctx.ports, ctx.max_parallelism, folder, ctx.key_limit(Kept.JOIN_ROWS)
+            spec, ctx.ports, ctx.max_parallelism, folder, ctx.key_limit(KeyContents.JOIN_ROWS)
         )
         self._keys = KeySlots(len(ctx.ports[LEFT].keys))
         self._since_tidy = 0

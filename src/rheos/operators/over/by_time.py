@@ -50,7 +50,7 @@ from rheos.graph.state import ValueState
 from rheos.operators.over.frames import Fold, FoldTooLarge, FrameRow, FrameSpec, Kept, over, over_ahead
 from rheos.operators.runtime_context import RuntimeContext
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.state.key_limit import Kept as KeptByKey
+from rheos.state.key_limit import KeyContents
 
 _MICROS = 1000
 
@@ -107,7 +107,7 @@ class OverByTime(KeyedProcessFunction):
         self._names = (*names, *columns.results)
 
     def open(self, ctx: RuntimeContext) -> None:
-        self._limit = ctx._ctx.key_limit(KeptByKey.OVER_ROWS)
+        self._limit = ctx._ctx.key_limit(KeyContents.OVER_ROWS)
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known = self.remembered.value or Remembered()

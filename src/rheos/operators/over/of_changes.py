@@ -76,7 +76,7 @@ from rheos.operators.over.frames import FoldTooLarge, FrameRow, FrameSpec, over
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import rows_of
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 from rheos.state.keys import Key, KeyCodec
 
 _ROWS = "rows"
@@ -114,7 +114,7 @@ class OverOfChanges(KeyedStateOperator):
         self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
         self.backend = make_backend(ctx, self._codec)
         self._state = self.backend.maps(_ROWS, str, object)
-        self._limit = ctx.key_limit(Kept.OVER_ROWS)
+        self._limit = ctx.key_limit(KeyContents.OVER_ROWS)
         self._columns = table_columns(port.schema)
         self._order = row_order(self._columns)
         places = self._columns.get_field_index

@@ -487,9 +487,11 @@ class _Compiler:
                 hint="say by .where(...) which rows may not come",
             )
         step = ends.last_greedy_step(self._pattern.parts)
+        next_row = absence.contiguity is Contiguity.NEXT
+        after = f"no row can come after it, as {absence.name!r} requires"
         return ProgramError(
-            f"the pattern can never match: step {step.name!r} is greedy and takes every row, so no row "
-            f"can come after it, as {absence.name!r} requires",
+            f"the pattern can never match: step {step.name!r} is greedy and takes every row, so "
+            + (after if next_row else f"{absence.name!r} is never reached"),
             site=step.site,
             hint=f"leave out .greedy(), or say by .where(...) which rows {step.name!r} takes",
         )

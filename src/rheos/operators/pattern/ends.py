@@ -16,10 +16,13 @@ def first_absence(parts: Sequence[Part]) -> Absence:
     return next(part for part in _outermost(parts) if isinstance(part, Absence))
 
 
-def last_absence(parts: Sequence[Part], contiguity: Contiguity) -> Absence:
-    """Return the last absence of this kind that may end a match. Such an absence must exist."""
-    absences = (part for part in _outermost(parts, backwards=True) if isinstance(part, Absence))
-    return next(absence for absence in absences if absence.contiguity is contiguity)
+def last_absence(parts: Sequence[Part], preferred: Contiguity) -> Absence:
+    """Return the last absence that may end a match: one of the preferred kind, if there is one.
+
+    An absence must exist.
+    """
+    absences = [part for part in _outermost(parts, backwards=True) if isinstance(part, Absence)]
+    return next((each for each in absences if each.contiguity is preferred), absences[0])
 
 
 def last_greedy_step(parts: Sequence[Part]) -> PatternStep:

@@ -68,7 +68,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_index import KeyIndex
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import DeltaChain
 from rheos.state.slots import Slots
@@ -122,7 +122,7 @@ class PatternOperator(Operator):
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
         self._chain = DeltaChain()
-        self._limit = ctx.key_limit(Kept.MATCHES)
+        self._limit = ctx.key_limit(KeyContents.MATCHES)
         ctx.gauges["partial_matches"] = lambda: int(self._sizes[: len(self._keys)].sum())
         self._forget()
 

@@ -52,7 +52,7 @@ from rheos.operators.window.trigger import Firing
 from rheos.operators.window.waiting import WaitingRows
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
-from rheos.state.key_limit import CountedLimit, Kept
+from rheos.state.key_limit import CountedLimit, KeyContents
 
 _TIME = pl.Datetime("ms", "UTC")
 
@@ -73,7 +73,7 @@ class WindowAggregateOperator(WindowOperator):
         self._other_stores = [self._store(table.merge) for table in self._others]
         # Fixed windows end; a session of a key may not.
         merging = () if isinstance(self._windows, FixedWindows) else self._others
-        self._limits = [CountedLimit(ctx.key_limit(Kept.WINDOW_ROWS)) for _ in merging]
+        self._limits = [CountedLimit(ctx.key_limit(KeyContents.WINDOW_ROWS)) for _ in merging]
         if isinstance(self._windows, FixedWindows):
             self._waiting = WaitingRows(ctx.state_bytes)
         self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs

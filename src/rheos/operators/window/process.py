@@ -54,7 +54,7 @@ from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 from rheos.shown import shown
-from rheos.state.key_limit import CountedLimit, Kept
+from rheos.state.key_limit import CountedLimit, KeyContents
 
 STATE = "rows"
 
@@ -79,7 +79,7 @@ class WindowRowsOperator(WindowOperator):
         super().__init__(ctx, spec)
         self._rows = StoredRows(ctx.ports[0])
         self._index = self._store(self._merge)
-        self._limit = CountedLimit(ctx.key_limit(Kept.WINDOW_ROWS))
+        self._limit = CountedLimit(ctx.key_limit(KeyContents.WINDOW_ROWS))
 
     def _columns(self) -> Mapping[str, str]:
         return self._rows.columns

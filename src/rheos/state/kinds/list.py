@@ -9,7 +9,7 @@ from rheos.graph.state import ListState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.expiry import Expiry
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 from rheos.state.kinds.expiring import ExpiringListHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
@@ -80,12 +80,12 @@ class ListKind(DeclaredKind[ListState[Any]]):
         self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope
     ) -> ListHandle:
         store = stores.lists(declared.name, declared.type)
-        stores.watch(store, scope.limit(Kept.ELEMENTS))
+        stores.watch(store, scope.limit(KeyContents.ELEMENTS))
         return ListHandle(store, scope)
 
     def expiring_handle(
         self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
     ) -> ExpiringListHandle:
         store = stores.lists(declared.name, declared.type, expiry)
-        stores.watch(store, scope.limit(Kept.ELEMENTS))
+        stores.watch(store, scope.limit(KeyContents.ELEMENTS))
         return ExpiringListHandle(store, scope, expiry)

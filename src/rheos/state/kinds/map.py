@@ -9,7 +9,7 @@ from rheos.graph.state import MapState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.expiry import Expiry
-from rheos.state.key_limit import Kept
+from rheos.state.key_limit import KeyContents
 from rheos.state.kinds.expiring import ExpiringMapHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
@@ -162,12 +162,12 @@ class MapKind(DeclaredKind[MapState[Any, Any]]):
         self, declared: MapState[Any, Any], stores: KeyedStateBackend, scope: KeyScope
     ) -> MapHandle:
         store = stores.maps(declared.name, declared.key_type, declared.value_type)
-        stores.watch(store, scope.limit(Kept.ENTRIES))
+        stores.watch(store, scope.limit(KeyContents.ENTRIES))
         return (InMemoryMapHandle if store.in_memory else MapHandle)(store, scope)
 
     def expiring_handle(
         self, declared: MapState[Any, Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
     ) -> ExpiringMapHandle:
         store = stores.maps(declared.name, declared.key_type, declared.value_type, expiry)
-        stores.watch(store, scope.limit(Kept.ENTRIES))
+        stores.watch(store, scope.limit(KeyContents.ENTRIES))
         return ExpiringMapHandle(store, scope, expiry)
