@@ -184,12 +184,16 @@ class DecimalSumCell(Cell):
         assert column is not None
         unseen = self._seen.run(rows, column)
         sums, large = self._units.run(rows, Units.of(column).take(rows.order))
+        return self._results(rows, sums, large, None if unseen is None else rows.scatter(unseen))
+
+    def _results(
+        self, rows: Segments, sums: Units, large: np.ndarray | None, none: np.ndarray | None
+    ) -> pa.Array:
         outside = sums.outside(self._kind.precision)
         if large is not None:
             outside |= large
         if outside.any():
             raise SumTooLarge(first_row(rows, outside), limit=limit_of(self._kind))
-        none = None if unseen is None else rows.scatter(unseen)
         return scattered(rows, sums).decimals(self._kind, none)
 
     def freeze(self, at: At) -> dict[str, Frozen]:

@@ -1,12 +1,11 @@
-"""Sums of values that are also taken back: kept by key, and finished as the aggregates want them.
+"""Sums of values that may be retracted: kept by key, and the base of the results of `sum` and `mean`.
 
-A sum of integers or decimals may be beyond 64 bits on the way: whether it fits is asked of the result.
-So `mean` has no bound that `sum` has, and both share one state.
+A kept sum of integers or decimals may exceed 64 bits. Only the result of `sum` has to fit its type, so
+`mean` is not limited by it, and both share one state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -15,12 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys
 from rheos.aggregates.contract import Agg, Running, State
 from rheos.aggregates.mean import averaged_type, means
-from rheos.aggregates.running_units import RunningUnits
 from rheos.aggregates.segments import Ints, Segments
-from rheos.aggregates.sum import Sum, first_row, limit_of, scattered, summed_type, sums_of_decimals
+from rheos.aggregates.sum import DecimalSumCell, Sum, summed_type, sums_of_decimals
 from rheos.aggregates.sum_too_large import SumTooLarge
 from rheos.aggregates.units import MOST_DIGITS, Units
 
@@ -75,39 +72,19 @@ class SignedSum(Agg):
     running_value = staticmethod(Sum.running_value)
 
 
-class _SignedCell(Cell):
+class _SignedCell(DecimalSumCell):
+    """Decimal sums of up to 38 digits. Sums of integers are int64 while all of a batch fit."""
+
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-        scale = kind.scale if pa.types.is_decimal(kind) else 0
-        self._wide = pa.decimal128(MOST_DIGITS, scale)
-        self._units = RunningUnits()
-        self._seen = SeenKeys()
+        self._integers = not pa.types.is_decimal(kind)
+        super().__init__(pa.decimal128(MOST_DIGITS, 0 if self._integers else kind.scale))
 
-    def grow(self, slots: int) -> None:
-        self._units.grow(slots)
-        self._seen.grow(slots)
-
-    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Raises SumTooLarge, for sums of more than 38 digits."""
-        assert column is not None
-        unseen = self._seen.run(rows, column)
-        sums, large = self._units.run(rows, Units.of(column).take(rows.order))
-        none = None if unseen is None else rows.scatter(unseen)
-        if sums.beyond is None and not pa.types.is_decimal(self._kind):
+    def _results(
+        self, rows: Segments, sums: Units, large: np.ndarray | None, none: np.ndarray | None
+    ) -> pa.Array:
+        if self._integers and sums.beyond is None:
             return pa.array(rows.scatter(sums.low), mask=none)
-        outside = sums.outside(MOST_DIGITS)
-        if large is not None:
-            outside |= large
-        if outside.any():
-            raise SumTooLarge(first_row(rows, outside), limit=limit_of(self._wide))
-        return scattered(rows, sums).decimals(self._wide, none)
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return self._units.freeze(at) | {"seen": self._seen.freeze(at)}
-
-    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._units.thaw(slots, parts)
-        self._seen.thaw(slots, parts["seen"])
+        return super()._results(rows, sums, large, none)
 
 
 def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
