@@ -39,7 +39,7 @@ class DecimalArithmetic:
     kind: pl.Decimal
     strict: bool
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         one, other = map(column_of, columns)
         valid = both_valid(one.valid, other.valid)
         if self.op in ("Plus", "Minus"):
@@ -74,7 +74,7 @@ class WholeDecimals:
     kind: pl.Decimal
     above: bool
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         column = column_of(columns[0])
         units = column.units
         if self.above:
@@ -102,7 +102,7 @@ class DecimalComparison:
 
     op: str
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         one, other = map(column_of, columns)
         scale = max(one.scale, other.scale)
         left, right = _at(one, scale), _at(other, scale)
@@ -126,7 +126,7 @@ class ToDecimal:
     kind: pl.Decimal
     strict: bool
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         (series,) = columns
         if not (series.dtype.is_float() or series.dtype == pl.String):
             column = column_of(series)
@@ -165,7 +165,7 @@ class ToInteger:
     wraps: bool
     """Whether a number beyond the type keeps its lowest bits."""
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         column = column_of(columns[0])
         units = column.units.truncated(column.scale)
         least, most = _bounds(self.kind)
@@ -187,7 +187,7 @@ class ToFloat:
 
     kind: pl.DataType
 
-    def __call__(self, columns: Sequence[pl.Series], **_: Any) -> pl.Series:
+    def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         column = column_of(columns[0])
         values = column.units.values
         if column.units.most < 1 << 53 and column.scale <= 22:

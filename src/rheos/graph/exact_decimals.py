@@ -20,7 +20,7 @@ from typing import Any, Final
 import polars as pl
 
 from rheos.errors import ProgramError
-from rheos.graph import decimal_types
+from rheos.graph import decimal_types, row_functions
 from rheos.graph.decimal_kernels import (
     DecimalArithmetic,
     DecimalComparison,
@@ -302,10 +302,15 @@ class _Scope:
         made.__dict__["kind"] = kind
         return made
 
-    def _call(self, kernel: Any, inputs: Sequence[_Part], kind: pl.DataType) -> _Part:
+    def _call(
+        self,
+        kernel: Callable[[Sequence[pl.Series]], pl.Series],
+        inputs: Sequence[_Part],
+        kind: pl.DataType,
+    ) -> _Part:
         """Return the part that calls a kernel."""
         self.changed = True
-        expr = pl.map_batches([pl.col("input")], kernel, return_dtype=kind, is_elementwise=True)
+        expr = row_functions.of_columns(kernel, [pl.col("input")], kind)
         tree = json.loads(expr.meta.serialize(format="json"))
         tree["AnonymousFunction"]["input"] = [each.tree for each in inputs]
         return self._known(tree, kind)
