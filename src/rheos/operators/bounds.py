@@ -1,8 +1,8 @@
-"""What bounds the state that each operator keeps for one key, or for a subtask.
+"""The bound of the state that each operator keeps for one key, or for a subtask.
 
-Every kind of operator has a line here; a test fails for one that has not. Where event time, a time to
-live or a count bounds the state, nothing has to be checked. Elsewhere a `KeyLimit` does
-(`state/key_limit.py`), and `docs/state.md` has the same table for users.
+Every kind of operator has an entry here; a test fails for a kind that has none. If event time, a time
+to live or a count bounds the state, no check is needed. Otherwise a `KeyLimit` checks it
+(`state/key_limit.py`). `docs/operating.md` has the same table for users.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from rheos.state.key_limit import KeyContents
 
 @dataclass(frozen=True)
 class Bound:
-    """What one kind of operator keeps, and what bounds it."""
+    """The state that one kind of operator keeps, and its bound."""
 
     operator: str
     """Its name for users."""
     keeps: str
     by: str
-    """What bounds it, besides the limits."""
+    """The bound, in addition to `limits`."""
     limits: tuple[KeyContents, ...] = ()
 
 
@@ -75,7 +75,7 @@ _FUNCTION = Bound(
 _WINDOWS = Bound(
     "windows, `window_join`, `co_group`",
     "aggregates, values (`collect`, `quantile`, `count_distinct`) or rows of open windows",
-    "the length of windows and the lateness; of sessions, the gap",
+    "the length of windows and the allowed lateness; for sessions, the gap",
     (KeyContents.WINDOW_ROWS,),
 )
 
@@ -105,7 +105,7 @@ BOUNDS: Mapping[type, Bound] = {
         Bound(
             "`process` without a key, broadcast state",
             "operator state and broadcast state of each subtask",
-            "the program alone: every entry that it writes stays until it deletes it",
+            "nothing but the program: an entry stays until the program deletes it",
         ),
     ),
     **dict.fromkeys(
@@ -116,21 +116,21 @@ BOUNDS: Mapping[type, Bound] = {
     TriggeredWindowSpec: Bound(
         "windows with a trigger, an evictor or an assigner; global windows; windows of a count",
         "rows or aggregates of open windows",
-        "the windows, and a trigger that purges",
+        "the length of windows, and a trigger that purges",
         (KeyContents.ELEMENTS,),
     ),
     IntervalJoinSpec: Bound("`join(between=)`", "rows of both sides", "the interval, by event time"),
     TemporalJoinSpec: Bound(
         "`temporal_join`",
         "the versions of a key",
-        "event time: versions that the watermark has passed go, but for the newest",
+        "event time: versions that the watermark has passed are deleted, except the newest",
     ),
     TableJoinSpec: Bound(
         "`join` of all rows", "rows of both sides", "`ttl=`", (KeyContents.JOIN_ROWS,)
     ),
     TopNSpec: Bound(
         "`top_n`, ORDER BY ... LIMIT",
-        "the first n rows of a key; of changes, all of its rows",
+        "the first n rows of a key; for a changelog, all of its rows",
         "n",
         (KeyContents.RANKED_ROWS,),
     ),
@@ -141,17 +141,17 @@ BOUNDS: Mapping[type, Bound] = {
     RetractionsSpec: Bound("`retractions`", "the newest row of each key", "the number of keys"),
     TableSpec: Bound(
         "`table`, GROUP BY without a window",
-        "one value of each key and aggregate; the different values, where rows are taken back or "
+        "one value of each key and aggregate; the distinct values, if rows are retracted or with "
         "DISTINCT",
         "the number of keys",
         (KeyContents.VALUES,),
     ),
-    OverSpec: Bound("OVER of a table that changes", "all rows of a key", "", (KeyContents.OVER_ROWS,)),
+    OverSpec: Bound("OVER of an updating table", "all rows of a key", "", (KeyContents.OVER_ROWS,)),
     PatternSpec: Bound(
         "`detect`, MATCH_RECOGNIZE",
         "partial matches, and the rows in them; rows up to the watermark",
         "`within`",
         (KeyContents.MATCHES,),
     ),
-    IterateSpec: Bound("`iterate`", "rows on their way around", "`capacity=`"),
+    IterateSpec: Bound("`iterate`", "rows in the iteration", "`capacity=`"),
 }
