@@ -37,9 +37,14 @@ def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
     return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
 
 
+def refusal(text: str, hint: str) -> pl.exceptions.ComputeError:
+    """The error of a row function that refuses its rows: what is wrong, and what to do."""
+    return pl.exceptions.ComputeError(f"{_REFUSED}{text}; {hint}")
+
+
 def refused(error: BaseException) -> tuple[str, str] | None:
-    """What is wrong, and what to do, if an expression of `refusing` has failed."""
-    found = re.search(rf'{_REFUSED}(.+?); (.+?)"\]', str(error))
+    """What is wrong, and what to do, if an expression of `refusing`, or by `refusal`, has failed."""
+    found = re.search(rf'{_REFUSED}(.+); (.+?)("\]|\n|$)', str(error))
     return None if found is None else (found[1], found[2])
 
 

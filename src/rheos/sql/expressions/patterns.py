@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.graph.expression_trees import FAILURES
+from rheos.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.java_patterns import RustPattern, UnknownPatternError, rust_pattern, rust_replacement
+from rheos.sql.text_bounds import replaced_matches
 
 _READ_AS = (
     "patterns are those of Java, without looking ahead or back, possessive quantifiers and references "
@@ -125,7 +128,14 @@ def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
         ) from None
     if by and not form.text.startswith("^"):
         _refuse_empty(compiler, pattern, form)
-    return Typed(value.str.replace_all(form.text, by), types.TEXT, node)
+    made = partial(
+        replaced_matches,
+        pattern=form.text,
+        by=by,
+        references=by.count("${"),
+        written=compiler.sql.written(node),
+    )
+    return Typed(of_columns(made, [value], types.TEXT), types.TEXT, node)
 
 
 @computes(exp.RegexpSplit)

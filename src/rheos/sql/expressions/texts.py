@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 from sqlglot import exp
 
-from rheos.sql import types
+from rheos.graph.row_functions import of_columns
+from rheos.sql import text_bounds, types
 from rheos.sql.expressions.table import (
     CAST,
     SMALL_WHOLE,
@@ -16,6 +19,7 @@ from rheos.sql.expressions.table import (
     function,
     optional,
 )
+from rheos.sql.text_bounds import joined, repeated, replaced
 
 
 @function(exp.Upper, {"this": TEXT}, types.TEXT)
@@ -110,7 +114,11 @@ def concat_ws(compiler: Compiler, node: exp.ConcatWs) -> Typed:
             )
         else:
             lists.append(pl.concat_list(compiler.cast(value, types.TEXT).expr))
-    made = pl.concat_list(lists).list.drop_nulls().list.join(between)
+    listed = pl.concat_list(lists).list.drop_nulls()
+    made = listed.list.join(between)
+    if any(isinstance(value.type, pl.List) for value in values):
+        join = partial(joined, written=compiler.sql.written(node))
+        made = of_columns(join, [listed, between], types.TEXT)
     return Typed(pl.when(between.is_not_null()).then(made), types.TEXT, node)
 
 
@@ -174,18 +182,17 @@ def _place(text: pl.Expr, part: pl.Expr) -> pl.Expr:
     return pl.when(text.is_not_null() & part.is_not_null()).then(place.otherwise(0)).cast(types.INT)
 
 
-@function(exp.Replace, {"this": TEXT, "expression": TEXT, "replacement": optional(TEXT)}, types.TEXT)
-def replace(this: pl.Expr, expression: pl.Expr, replacement: pl.Expr | None = None) -> pl.Expr:
-    by = pl.lit("") if replacement is None else replacement
-    made = pl.when(expression == "").then(this).otherwise(this.str.split(expression).list.join(by))
-    return pl.when(expression.is_not_null() & by.is_not_null()).then(made)
+@computes(exp.Replace)
+def replace(compiler: Compiler, node: exp.Replace) -> Typed:
+    compiler.sql.only(node, ("this", "expression", "replacement"), " in REPLACE()")
+    by = node.args.get("replacement")
+    parts = [compiler.text(each, "REPLACE()") for each in (node.this, node.expression)]
+    parts.append(Typed(pl.lit(""), types.TEXT, node) if by is None else compiler.text(by, "REPLACE()"))
+    made = partial(replaced, written=compiler.sql.written(node))
+    return Typed(of_columns(made, [each.expr for each in parts], types.TEXT), types.TEXT, node)
 
 
 # --- repeated -----------------------------------------------------------------------------------------
-
-MOST_CHARACTERS = 1 << 24
-"""How long REPEAT, LPAD and RPAD make a text: 16 million characters. A longer one is null, and refused
-where the length stands in the SQL: a single row could take all memory."""
 
 
 @computes(exp.Repeat)
@@ -193,23 +200,24 @@ def repeat(compiler: Compiler, node: exp.Repeat) -> Typed:
     compiler.sql.only(node, ("this", "times"))
     text = compiler.text(node.this, "REPEAT").expr
     times = _count(compiler, node.args["times"], "REPEAT")
-    fits = text.str.len_chars().cast(types.BIGINT) * times <= MOST_CHARACTERS
-    return Typed(_repeated(pl.when(fits).then(text), times), types.TEXT, node)
+    return Typed(_repeated(compiler, node, text, times), types.TEXT, node)
 
 
-def _repeated(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    made = text.repeat_by(pl.when(text.is_not_null()).then(times.clip(lower_bound=0)).otherwise(0))
-    return pl.when(text.is_not_null() & times.is_not_null()).then(made.list.join(""))
+def _repeated(compiler: Compiler, node: exp.Expr, text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    made = partial(repeated, written=compiler.sql.written(node))
+    return of_columns(made, [text, times], types.TEXT)
 
 
 def _count(compiler: Compiler, node: exp.Expr, what: str) -> pl.Expr:
-    """A number of characters, or of repetitions, of at most MOST_CHARACTERS where it is known."""
+    """A number of characters, or of repetitions, of at most `MOST_TEXT_BYTES` where it is known."""
     value = compiler.compile(node)
     if not types.is_integer(types.signed(value.type)) and value.type != types.NULL:
         raise compiler.wrong_type(f"{what} takes a whole number", value, CAST, at=node)
-    if isinstance(value.constant, int) and value.constant > MOST_CHARACTERS:
+    if isinstance(value.constant, int) and value.constant > text_bounds.MOST_TEXT_BYTES:
         raise compiler.sql.error(
-            f"{what} makes texts of at most {MOST_CHARACTERS} characters", node, "take a smaller number"
+            f"{what} makes strings of at most {text_bounds.MOST_TEXT_BYTES:,} bytes",
+            node,
+            "take a smaller number",
         )
     return compiler.cast(compiler.cast(value, types.INT), types.BIGINT).expr
 
@@ -223,9 +231,10 @@ def pad(compiler: Compiler, node: exp.Pad) -> Typed:
     sign = pl.lit(" ") if fill is None else compiler.text(fill, what).expr
     wide = width.clip(lower_bound=0)
     size, unit = (each.str.len_chars().cast(types.BIGINT) for each in (text, sign))
-    lacking = pl.when(wide <= MOST_CHARACTERS).then((wide - size).clip(lower_bound=0)).otherwise(0)
+    lacking = (wide - size).clip(lower_bound=0)
     times = pl.when(unit > 0).then((lacking + unit - 1) // unit).otherwise(0)
-    filling = _repeated(sign, times).str.head(lacking)
+    # Where the string, its width or the sign is null, so is the result: the filling is none then.
+    times = pl.when(lacking.is_not_null()).then(times)
+    filling = _repeated(compiler, node, sign, times).str.head(lacking)
     kept = text.str.head(wide)
-    padded = pl.concat_str([filling, kept] if is_left else [kept, filling])
-    return Typed(pl.when(wide <= MOST_CHARACTERS).then(padded), types.TEXT, node)
+    return Typed(pl.concat_str([filling, kept] if is_left else [kept, filling]), types.TEXT, node)

@@ -1,0 +1,130 @@
+"""Row functions (`rheos.graph.row_functions`) that make strings far longer than their arguments.
+
+They compute a result only if it, and all results of the batch, are within the bounds: memory that
+cannot be allocated ends the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import cast
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.operators.row_expressions import refusal
+
+MOST_TEXT_BYTES = 64 << 20
+"""Size of one result, in bytes of UTF-8: 16 million characters of any script."""
+MOST_BATCH_BYTES = 1 << 30
+"""Size of the results of one expression for the rows of one batch, in bytes of UTF-8."""
+_SHOWN_CHARACTERS = 200
+"""Characters of a call that an error shows."""
+
+
+def repeated(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
+    """Strings repeated by numbers; negative numbers count as 0. `written` is the call in the query.
+
+    Raises:
+        ComputeError: a string, or all of them, would be too long.
+    """
+    text, times = _as_long(columns)
+    times = times.clip(lower_bound=0)
+    check_sizes(text.str.len_bytes().cast(pl.Int64) * times, written)
+    many = pc.binary_repeat(text.to_arrow().cast(pa.large_string()), times.to_arrow())
+    return cast(pl.Series, pl.from_arrow(many)).rename(text.name)
+
+
+def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
+    """Strings with each occurrence of the second column replaced by the third; an empty string occurs
+    nowhere. `written` is the call in the query.
+
+    Raises:
+        ComputeError: a string, or all of them, would be too long.
+    """
+    text, old, new = _as_long(columns)
+    size, cut, put = (each.str.len_bytes().cast(pl.Int64) for each in (text, old, new))
+    cut = cut.clip(lower_bound=1)
+    rows = pl.DataFrame([text.alias("text"), old.alias("old"), new.alias("new")])
+    if not _fits(size + size // cut * put):
+        found = rows.select(pl.col("text").str.count_matches(pl.col("old"), literal=True)).to_series()
+        check_sizes(size + found.cast(pl.Int64) * (put - cut), written)
+    kept = pl.when(pl.col("old") == "").then(pl.col("text"))
+    parts = pl.col("text").str.split(pl.col("old")).list.join(pl.col("new"))
+    made = pl.when(pl.col("old").is_not_null() & pl.col("new").is_not_null()).then(
+        kept.otherwise(parts)
+    )
+    return rows.select(made.alias(text.name)).to_series()
+
+
+def joined(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
+    """Lists of strings without nulls, joined by separators. `written` is the call in the query.
+
+    Raises:
+        ComputeError: a string, or all of them, would be too long.
+    """
+    parts, between = _as_long(columns)
+    gaps = (parts.list.len().cast(pl.Int64) - 1).clip(lower_bound=0)
+    added = gaps * between.str.len_bytes().cast(pl.Int64)
+    # The parts are in memory already.
+    check_sizes(added, written)
+    rows = pl.DataFrame([parts.alias("parts"), between.alias("between")])
+    return rows.select(pl.col("parts").list.join(pl.col("between")).alias(parts.name)).to_series()
+
+
+def replaced_matches(
+    columns: Sequence[pl.Series], *, pattern: str, by: str, references: int, written: str
+) -> pl.Series:
+    """Strings with each match of a pattern replaced by another string, which refers to so many groups
+    of the match. `written` is the call in the query.
+
+    Raises:
+        ComputeError: a string, or all of them, would be too long.
+    """
+    [text] = columns
+    size, put = text.str.len_bytes().cast(pl.Int64), len(by.encode())
+    # What groups have matched is never longer than the string itself.
+    groups = size * (1 + references)
+    if not _fits(groups + (size + 1) * put):
+        check_sizes(groups + text.str.count_matches(pattern).cast(pl.Int64) * put, written)
+    return text.str.replace_all(pattern, by)
+
+
+def check_sizes(sizes: pl.Series, written: str) -> None:
+    """Check the sizes of results, in bytes.
+
+    Raises:
+        ComputeError: one of them, or their sum, is too large.
+    """
+    written = shorten(written, _SHOWN_CHARACTERS, placeholder=" ...")
+    most = cast(int | None, sizes.max()) or 0
+    if most > MOST_TEXT_BYTES:
+        raise refusal(
+            f"{written} would make a string of {most:,} bytes, and the most is {MOST_TEXT_BYTES:,}",
+            "limit the argument that makes it so long, as by LEAST(n, 1000) or LEFT(s, 1000)",
+        )
+    total = int(sizes.sum())
+    if total > MOST_BATCH_BYTES:
+        raise refusal(
+            f"{written} would make {total:,} bytes for the {len(sizes):,} rows of a batch, and the "
+            f"most is {MOST_BATCH_BYTES:,}",
+            "lower batch_rows, or make shorter strings, as by LEAST(n, 1000) or LEFT(s, 1000)",
+        )
+
+
+def _fits(sizes: pl.Series) -> bool:
+    most = cast(int | None, sizes.max()) or 0
+    return most <= MOST_TEXT_BYTES and int(sizes.sum()) <= MOST_BATCH_BYTES
+
+
+def _as_long(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """The columns, of which constants are one row long, as long as the longest."""
+    rows = max(map(len, columns))
+    if any(len(each) == 0 for each in columns):
+        rows = 0
+    return [
+        each if len(each) == rows else each.new_from_index(0, rows) if rows else each.clear()
+        for each in columns
+    ]
