@@ -26,12 +26,14 @@ T = TypeVar("T")
 class ManualClock:
     def __init__(self) -> None:
         self.us = 5_000_000
+        self.jump_ms = 0
+        """Time by which the wall clock was set."""
 
     def now_ms(self) -> int:
         return self.now_ns() // 1_000_000
 
     def now_ns(self) -> int:
-        return 1_700_000_000_000_000_000 + self.us * 1000
+        return 1_700_000_000_000_000_000 + self.us * 1000 + self.jump_ms * 1_000_000
 
     def monotonic_us(self) -> int:
         return self.us

@@ -53,38 +53,50 @@ def counted(at_ms: int, *rows: int) -> JobFigures:
     return figures(at_ms, *(Reading("rows_in", ("m", str(n)), r) for n, r in enumerate(rows)))
 
 
+def moment_of(maker: MomentMaker, shown: JobFigures) -> FiguresMoment:
+    return maker.moment(shown, shown.at_ms * 1000)
+
+
 # --- moments ----------------------------------------------------------------------------------------
 
 
 def test_of_a_counter_it_is_the_growth_of_all_subtasks_since_the_moment_before() -> None:
     maker = MomentMaker()
-    assert maker.moment(counted(0, 100, 5)).numbers() == {}
-    assert maker.moment(counted(10_000, 300, 105)).numbers() == {"rows_in\tm": 30.0}
+    assert moment_of(maker, counted(0, 100, 5)).numbers() == {}
+    assert moment_of(maker, counted(10_000, 300, 105)).numbers() == {"rows_in\tm": 30.0}
+
+
+@pytest.mark.parametrize("jump_ms", [-7_200_000, 7_200_000])
+def test_the_growth_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
+    maker = MomentMaker()
+    maker.moment(counted(0, 100), 0)
+    assert maker.moment(counted(jump_ms, 400), 10_000_000).numbers() == {"rows_in\tm": 30.0}
 
 
 def test_a_new_attempt_counts_from_nothing() -> None:
     maker = MomentMaker()
-    maker.moment(counted(0, 100))
-    assert maker.moment(counted(1000, 20)).numbers() == {"rows_in\tm": 20.0}
+    moment_of(maker, counted(0, 100))
+    assert moment_of(maker, counted(1000, 20)).numbers() == {"rows_in\tm": 20.0}
 
 
 def test_of_a_histogram_it_is_what_was_added_since() -> None:
     maker, took = MomentMaker(), Distribution()
     for number in [1.0] * 50:
         took.add(number)
-    maker.moment(figures(0, Reading("checkpoint_duration_ms", (), took.value)))
+    moment_of(maker, figures(0, Reading("checkpoint_duration_ms", (), took.value)))
     for number in [800.0] * 5:
         took.add(number)
-    later = maker.moment(figures(1000, Reading("checkpoint_duration_ms", (), took.value)))
+    later = moment_of(maker, figures(1000, Reading("checkpoint_duration_ms", (), took.value)))
     assert later.numbers()["checkpoint_duration_ms\tp50"] == pytest.approx(800, rel=0.03)
     assert (
-        maker.moment(figures(2000, Reading("checkpoint_duration_ms", (), took.value))).numbers() == {}
+        moment_of(maker, figures(2000, Reading("checkpoint_duration_ms", (), took.value))).numbers()
+        == {}
     )
 
 
 def test_a_moment_is_bounded_and_keeps_what_is_declared_first() -> None:
     many = [Reading("gauge", ("o", str(n), "0"), n) for n in range(2 * MAX_SERIES)]
-    moment = MomentMaker().moment(figures(0, *many, Reading("parallelism", (), 2)))
+    moment = moment_of(MomentMaker(), figures(0, *many, Reading("parallelism", (), 2)))
     assert len(moment.series) == MAX_SERIES
     assert "parallelism" in moment.series
 

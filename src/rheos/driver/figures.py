@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.job import JobStatus, LatencyStatus
@@ -14,6 +15,18 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Acknowledge, Progress
 from rheos.protocol.ids import Attempt, JobId
 from rheos.protocol.readings import Reading
+
+
+class _Reported(NamedTuple):
+    """The newest report of a subtask."""
+
+    newest: Progress
+    before: Progress | None
+    """The report before it."""
+    at_ms: int
+    """Time of its arrival by the wall clock."""
+    at_us: int
+    """Time of its arrival by the monotonic clock."""
 
 
 class FiguresKeeper:
@@ -28,8 +41,8 @@ class FiguresKeeper:
         self._edges = {str(edge.id): (str(edge.source), str(edge.target)) for edge in plan.edges}
         self._attempt = Attempt(0)
         self._shape = self._shape_of(0)
-        self._reports: dict[int, tuple[Progress, Progress | None, int]] = {}
-        """By subtask: the newest, the one before it, and when the newest came."""
+        self._reports: dict[int, _Reported] = {}
+        """By subtask."""
         self._shares: dict[int, Acknowledge] = {}
         """By subtask: what it has said of its newest checkpoint."""
         self._refused = 0
@@ -57,13 +70,20 @@ class FiguresKeeper:
             name = "unknown" if cause is None else type(cause).__name__
             self._causes[name] += restarts - self._causes.total()
 
-    def progressed(self, report: Progress, now_ms: int) -> bool:
-        """Whether the report is taken; one that cannot be true is counted, and is not."""
+    def progressed(self, report: Progress, now_ms: int, now_us: int) -> bool:
+        """Return whether the report is taken; one that cannot be true is counted, and is not.
+
+        Args:
+            report: a report of a subtask.
+            now_ms: the time by the wall clock.
+            now_us: the time by the monotonic clock.
+        """
         if report_problem(report, self._shape) is not None:
             self._refused += 1
             return False
         before = self._reports.get(report.subtask)
-        self._reports[report.subtask] = (report, None if before is None else before[0], now_ms)
+        earlier = None if before is None else before.newest
+        self._reports[report.subtask] = _Reported(report, earlier, now_ms, now_us)
         return True
 
     def acknowledged(self, share: Acknowledge) -> None:
@@ -80,14 +100,16 @@ class FiguresKeeper:
 
     # --- what there is ----------------------------------------------------------------------------
 
-    def now(self, status: JobStatus, now_ms: int) -> JobFigures:
+    def now(self, status: JobStatus, now_ms: int, now_us: int) -> JobFigures:
+        """Return all metrics of the job, at a time by the wall clock and by the monotonic one."""
         reports, shares = list(self._reports.values()), list(self._shares.values())
         ages = [
-            Reading(f.REPORT_AGE.name, (str(report.subtask),), max(now_ms - at, 0))
-            for report, _, at in reports
+            # The wall clock may be set while the job runs.
+            Reading(f.REPORT_AGE.name, (str(of.newest.subtask),), max(now_us - of.at_us, 0) // 1000)
+            for of in reports
         ]
         of_subtasks = [
-            r for report, before, at in reports for r in subtask_readings(report, before, at)
+            reading for of in reports for reading in subtask_readings(of.newest, of.before, of.at_ms)
         ]
         of_shares = [reading for share in shares for reading in self._share_readings(share)]
         skews = event_time_skew(of_subtasks)
@@ -105,8 +127,8 @@ class FiguresKeeper:
     def latency(self) -> LatencyStatus | None:
         """What the slots have chosen for the latency objective; None where there is none."""
         said: dict[str, list[float]] = {}
-        for report, _, _ in list(self._reports.values()):
-            for reading in report.readings:
+        for of in list(self._reports.values()):
+            for reading in of.newest.readings:
                 if isinstance(reading.value, int | float):
                     said.setdefault(reading.figure, []).append(reading.value)
         if f.LATENCY_OBJECTIVE.name not in said:

@@ -58,7 +58,7 @@ class HistoryKeeper:
             return
         self._next_us = now_us + self._config.fine_ms * 1000
         shown = figures()
-        self._take(self._maker.moment(shown))
+        self._take(self._maker.moment(shown, now_us))
         if self._kept:
             self._read_before()
             if now_us >= self._write_us and self._is_free():

@@ -243,7 +243,7 @@ class Master:
 
     def figures(self) -> JobFigures:
         """All that is known of the job now."""
-        return self._figures.now(self.status(), self._clock.now_ms())
+        return self._figures.now(self.status(), self._clock.now_ms(), self._clock.monotonic_us())
 
     def history(self) -> HistoryView:
         """What the figures were, as of the last step."""
@@ -360,7 +360,8 @@ class Master:
         self._changed = True
         match event:
             case Progress():
-                if self._figures.progressed(event, self._clock.now_ms()):
+                clock = self._clock
+                if self._figures.progressed(event, clock.now_ms(), clock.monotonic_us()):
                     self._metrics.progressed(event)
             case Reached():
                 for message in self._drift.reported(event):

@@ -77,14 +77,16 @@ class MomentMaker:
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, tuple[str, ...]], Reading] = {}
-        self._before_ms = 0
+        self._before_us = 0
         self._series: tuple[str, ...] = ()
 
-    def moment(self, figures: JobFigures) -> FiguresMoment:
-        elapsed_s = (figures.at_ms - self._before_ms) / 1000 if self._before else 0.0
+    def moment(self, figures: JobFigures, now_us: int) -> FiguresMoment:
+        """Return the moment of these metrics. `now_us` is the time by the monotonic clock: the wall
+        clock may be set between two moments."""
+        elapsed_s = (now_us - self._before_us) / 1e6 if self._before else 0.0
         grown = [self._grown(r, elapsed_s) for r in figures.readings if _is_kept(r)]
         self._before = {(r.figure, r.at): r for r in figures.readings}
-        self._before_ms = figures.at_ms
+        self._before_us = now_us
         found: dict[str, float] = {}
         order = {name: n for n, name in enumerate(FIGURES)}
         for reading in sorted(across_subtasks(grown), key=lambda r: order[r.figure]):

@@ -28,7 +28,7 @@ _GATHER_BYTES = 4 << 20
 _AHEAD_BYTES = 256 << 20
 """What is staged while a commit runs, or is retried, may grow to this, or to as much as that commits:
 then the writer has no room, and rows wait."""
-_REFRESH_MS = 24 * 3_600_000
+_REFRESH_US = 24 * 3_600_000_000
 """A mark is written again long before brokers forget it."""
 _STALLED_S = 60.0
 """How long an at-least-once writer waits for brokers that take no record, before the attempt fails and
@@ -102,7 +102,7 @@ class ExactlyOnceWriter(SinkWriter):
         self._committer = EpochCommitter(
             target.options, target.folder, target.if_unknown, (name, self._transactions)
         )
-        self._marked_ms = ctx.clock.now_ms()
+        self._marked_us = ctx.clock.monotonic_us()
         self._counted = {"retries": 0, "brokers_away": 0}
         self._staged_bytes = 0
         """By this writer, in all."""
@@ -125,10 +125,10 @@ class ExactlyOnceWriter(SinkWriter):
         except OSError as error:
             raise self._unwritable(error) from error
         self._count()
-        now_ms = self._ctx.clock.now_ms()
-        if not epoch.records and now_ms - self._marked_ms < _REFRESH_MS:
+        now_us = self._ctx.clock.monotonic_us()
+        if not epoch.records and now_us - self._marked_us < _REFRESH_US:
             return []
-        self._marked_ms = now_ms
+        self._marked_us = now_us
         # As the file counts: what commits take is subtracted from it.
         self._finished_bytes += epoch.size_bytes
         self._staged_bytes = self._finished_bytes

@@ -1,0 +1,35 @@
+"""Metrics that the driver adds to what subtasks report."""
+
+from __future__ import annotations
+
+import pytest
+
+from rheos.driver.figures import FiguresKeeper
+from rheos.job import JobState, JobStatus
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.control import Progress
+from rheos.protocol.ids import Attempt, JobId
+
+
+@pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])
+def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
+    keeper = FiguresKeeper(PhysicalPlan("a program", (), (), 1, 8), JobId("job"))
+    keeper.begin(Attempt(1), 1)
+    report = Progress(
+        attempt=Attempt(1),
+        subtask=0,
+        step_us=0,
+        records_in={},
+        records_out={},
+        watermark_ms={},
+        busy_us=0,
+        blocked_us=0,
+        counters={},
+    )
+    assert keeper.progressed(report, now_ms=1_000_000, now_us=5_000_000)
+    status = JobStatus(
+        JobId("job"), "a program", JobState.RUNNING, 1, 2.5, 0.0, None, 0, 0, None, 0, 0.0, 0.0
+    )
+    shown = keeper.now(status, 1_000_000 + jump_ms, 7_500_000)
+    assert [reading.value for reading in shown.readings if reading.figure == "report_age_ms"] == [2500]
+    assert shown.at_ms == 1_000_000 + jump_ms

@@ -1,0 +1,52 @@
+"""The wall clock may be set while a job runs: what measures a duration reads the monotonic clock."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "rheos"
+READS = re.compile(r"\btime\.time(?:_ns)?\(|\.now_(?:ms|ns)\(\)|datetime\.now\(")
+PARTS_OF_THEIR_OWN = ("testing/", "bench/", "runtimes/simulated/")
+WALL_TIME = {
+    "cli/status.py": "the watermark's lag, which is a difference to wall time",
+    "connectors/generator.py": "due times of rows, which are values",
+    "connectors/postgres/replication.py": "a time that the protocol sends",
+    "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
+    "connectors/spark/stream_query.py": "the age of staged files, across processes",
+    "control/controlled.py": "the time of the start, for display",
+    "control/registry.py": "the time of the end, for display",
+    "control/standing_by.py": "the time of the start, for display",
+    "dashboard/access.py": "times of audit entries, for display",
+    "debugging/replica.py": "the time of a checkpoint, to which virtual time is set",
+    "driver/master.py": "times of log entries and metrics, for display",
+    "host/io.py": "the clock itself",
+    "host/socket_folder.py": "a file's age, by its time of change",
+    "host/stores.py": "a file's age, by its time of change",
+    "operators/calls.py": "processing time, for functions",
+    "operators/event_time.py": "event time by processing time",
+    "operators/ingestion_time.py": "ingestion time, which never goes back",
+    "operators/source.py": "event time by processing time",
+    "operators/window/triggered/operator.py": "processing time, by which windows are assigned",
+    "runtimes/batch/lazy_dataframes.py": "the first attempt's number",
+    "runtimes/batch/runtime.py": "the first attempt's number, and a time for display",
+    "savepoints/writing.py": "the time of a savepoint, for display",
+    "spark/class_archive.py": "a file's age, by its time of change",
+    "state/kinds/expiring.py": "TTL by processing time, across restarts",
+    "state/scope.py": "TTL by processing time, across restarts",
+    "task/chain.py": "timers by processing time",
+    "task/engine.py": "timers by processing time",
+    "task/latency.py": "latency marks, across processes",
+}
+"""Modules that read the wall clock, with the reason why the monotonic one would not do."""
+
+
+def test_the_wall_clock_is_read_only_where_its_time_is_meant() -> None:
+    """A module that is new here: does it measure a duration in one process? Use `monotonic_us`."""
+    found = {
+        name
+        for path in SOURCE.rglob("*.py")
+        if not (name := path.relative_to(SOURCE).as_posix()).startswith(PARTS_OF_THEIR_OWN)
+        and READS.search(path.read_text())
+    }
+    assert found == set(WALL_TIME)
