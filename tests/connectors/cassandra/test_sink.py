@@ -205,3 +205,56 @@ def test_a_cluster_that_is_not_there_is_an_error() -> None:
     wrong = rh.cassandra.sink("a.b", hosts="127.0.0.1:1", options={"nonsense": 1})
     with pytest.raises(ConfigurationError, match="does not take its options"):
         wrong.prepared(SCHEMA, ("job", "sink"))
+
+
+UUID1 = "8b0a3c1e-7f4e-11ee-b962-0242ac120002"
+REFUSED = {
+    "inet": ("1", "1.2", "010.0.0.1", "127.0.0.1 foo", "nope", "fe80::1%lo", "", "10.0.0.1\0"),
+    "uuid": ("1234_678-1234-5678-1234-567812345678", " " + UUID1, f"{{{UUID1}}}", "", UUID1[:-1]),
+    "timeuuid": ("12345678-1234-4678-9234-567812345678", "0"),
+    "ascii": ("é", "a\u202eb"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_string_that_a_column_does_not_take_is_an_error_with_row_and_column(kind: str) -> None:
+    column = CqlColumn("c", kind)
+    schema = pa.schema({"c": pa.string()})
+    for text in REFUSED[kind]:
+        with pytest.raises(InputError) as raised:
+            values(batch_of(schema, {"c": None}, {"c": text}), [column])
+        assert f"column 'c' is {kind}, and {text!r} is none" in str(raised.value.what)
+        assert raised.value.record == f"{{'c': {text!r}}}"
+
+
+def test_every_kind_of_string_keeps_its_value() -> None:
+    """What is stored is what the client makes of a value: its own types decide."""
+    types = import_module("cassandra.cqltypes")
+    stored = {
+        "inet": {"10.0.0.1": bytes([10, 0, 0, 1]), "::1": bytes(15) + b"\1"},
+        "uuid": {UUID1: uuid.UUID(UUID1).bytes, UUID1.replace("-", "").upper(): uuid.UUID(UUID1).bytes},
+        "timeuuid": {UUID1: uuid.UUID(UUID1).bytes},
+        "ascii": {"a'); DROP TABLE t; --\0": b"a'); DROP TABLE t; --\0", "": b""},
+        "text": {"é\0\U0010ffff'\"": "é\0\U0010ffff'\"".encode()},
+    }
+    names = {"inet": "InetAddressType", "timeuuid": "TimeUUIDType", "uuid": "UUIDType"}
+    for kind, texts in stored.items():
+        rows = batch_of(pa.schema({"c": pa.string()}), *({"c": text} for text in texts))
+        client = getattr(types, names.get(kind, "AsciiType" if kind == "ascii" else "UTF8Type"))
+        found = [client.serialize(given, 4) for (given,) in values(rows, [CqlColumn("c", kind)])]
+        assert found == list(texts.values())
+
+
+def test_keys_that_python_takes_for_one_are_two(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cassandra tells -0.0 from 0.0, and takes NaN for itself."""
+    columns = [CqlColumn("k", "double"), CqlColumn("n", "bigint")]
+    monkeypatch.setattr(Session, "describe", lambda *_: (columns, ["k"]))
+    job = Writing(table(), pa.schema({"k": pa.float64(), "n": pa.int64()}))
+    nan = float("nan")
+    job.write({"k": 0.0, "n": 1}, {"k": -0.0, "n": 2}, {"k": nan, "n": 3}, {"k": -nan, "n": 4})
+    job.write({"k": nan, "n": 5}, {"k": float("nan"), "n": 6})
+    first, second = session.written
+    assert [given[1] for _, given in first[:2]] == [1, 2]
+    assert [given[1] for _, given in second] == [6]

@@ -249,3 +249,53 @@ def test_a_row_without_an_id_is_an_error(id: str | None) -> None:
 def test_what_is_wrong_is_said_when_it_is_written(given: Any, error: type[ProgramError]) -> None:
     with pytest.raises(error):
         rh.opensearch.sink(**{"url": "http://h:1", "index": "i", "id": "id", **given}).validate(SCHEMA)
+
+
+HOSTILE = (
+    '"}}\n{"delete":{"_index":"other","_id":"1"}}\n{"',
+    "a\r\nb\u2028c\u0085d",
+    "\x00\x01\x1f\x7f",
+    "\\u0000\\",
+    "../_all/_bulk?x=#",
+    "__proto__",
+    "\U0010ffff\ufeff\u202e",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_string_is_never_more_than_a_value(text: str) -> None:
+    """One action and one document for a row, with its strings as they are; the path is the index's."""
+    schema = pa.schema({"id": pa.string(), "_id": pa.string(), "__proto__": pa.string()})
+    with StandIn([]) as server:
+        Writing(to(server), schema).write({"id": text, "_id": text, "__proto__": text})
+        [lines] = server.requests
+    assert lines == [{"index": {"_id": text}}, {"id": text, "_id": text, "__proto__": text}]
+
+
+@pytest.mark.parametrize("version", [-1, 1 << 63, (1 << 64) - 1])
+def test_a_version_that_the_server_cannot_have_is_an_error_with_its_row(version: int) -> None:
+    kind = pa.int64() if version < 0 else pa.uint64()
+    schema = pa.schema({"id": pa.string(), "v": kind})
+    with (
+        StandIn([]) as server,
+        pytest.raises(InputError, match=r"its version \('v'\) is not") as raised,
+    ):
+        Writing(to(server, version="v"), schema).write({"id": "a", "v": 1}, {"id": "b", "v": version})
+    assert raised.value.record == f"{{'id': 'b', 'v': {version}}}"
+
+
+def test_a_row_for_which_the_whole_request_is_refused_is_named() -> None:
+    def answer(lines: list[Any]) -> Any:
+        bad = any(line.get("n") == 3 for line in lines)
+        return (
+            (400, {"error": {"type": "x", "reason": "no"}})
+            if bad
+            else items(*[200] * (len(lines) // 2))
+        )
+
+    with StandIn([answer] * 20) as server:
+        with pytest.raises(InputError, match="no") as raised:
+            Writing(to(server)).write(*((str(n), n) for n in range(8)))
+        written = [line["n"] for lines in server.requests for line in lines if "n" in line]
+    assert raised.value.record == "{'id': '3', 'n': 3}"
+    assert {0, 1, 2} <= set(written)

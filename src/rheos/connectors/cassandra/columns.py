@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -115,13 +118,60 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
     if column.kind == "date":
         given = pc.add(given.cast(pa.int32()).cast(pa.int64()), _EPOCH_DAYS)
     listed: list[Any] = given.to_pylist()
-    if column.kind in ("uuid", "timeuuid"):
+    read = _READERS.get(column.kind)
+    if read is not None:
         for row, text in enumerate(listed):
             try:
-                listed[row] = None if text is None else uuid.UUID(text)
+                listed[row] = None if text is None else read(text)
             except ValueError:
                 raise _refused(rows, row, column, f"{text!r} is none") from None
     return listed
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-?)([0-9a-f]{4}\1){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+def _uuid(text: str) -> uuid.UUID:
+    # Python takes digits with underscores and blanks among them.
+    if not _UUID.fullmatch(text):
+        raise ValueError(text)
+    return uuid.UUID(text)
+
+
+def _timeuuid(text: str) -> uuid.UUID:
+    found = _uuid(text)
+    if found.version != 1:
+        raise ValueError(text)
+    return found
+
+
+def _inet(text: str) -> str:
+    # The client takes "1" for 0.0.0.1, and 010.0.0.1 for 8.0.0.1.
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        raise ValueError(text)
+    return str(address)
+
+
+def _ascii(text: str) -> str:
+    if not text.isascii():
+        raise ValueError(text)
+    return text
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "ascii": _ascii,
+    "inet": _inet,
+    "timeuuid": _timeuuid,
+    "uuid": _uuid,
+}
+"""Kinds of columns that do not take every string, each with the function that checks and converts one,
+or raises ValueError."""
+
+
+def identity(key: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what tells a primary key from others: by the bits of floats, as Cassandra does."""
+    return tuple(struct.pack(">d", value) if isinstance(value, float) else value for value in key)
 
 
 def _zoned(type: pa.DataType) -> pa.DataType:

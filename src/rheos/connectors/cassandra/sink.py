@@ -16,7 +16,13 @@ from rheos.connectors.cassandra.client import (
     check_consistency,
     client,
 )
-from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, values
+from rheos.connectors.cassandra.columns import (
+    CqlColumn,
+    check_any_fits,
+    check_fits,
+    identity,
+    values,
+)
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.patience import Patience
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
@@ -275,5 +281,7 @@ class CassandraWriter(SinkWriter):
                     record=shown_row(rows, row),
                     hint="filter such rows out before",
                 )
-            found[key] = (row, self._removal, key) if gone[row] else (row, self._insert, given)
+            found[identity(key)] = (
+                (row, self._removal, key) if gone[row] else (row, self._insert, given)
+            )
         return list(found.values())

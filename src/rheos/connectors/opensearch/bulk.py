@@ -89,7 +89,8 @@ class BulkSender:
     def _send_once(self, actions: list[Action]) -> BulkOutcome:
         body = b"".join(action.lines for action in actions)
         answer = self._connection.ask("POST", f"/{self._index}/_bulk{_ITEMS}", body)
-        if answer.status == 413 and len(actions) > 1:
+        if answer.status in _OF_A_ROW and len(actions) > 1:
+            # One row may be the reason why all of them are refused.
             half = len(actions) // 2
             self.send(actions[:half])
             self.send(actions[half:])

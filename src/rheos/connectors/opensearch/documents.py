@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -14,6 +15,8 @@ from rheos.formats import json
 from rheos.protocol.elements import Batch
 
 _MAX_ID_BYTES = 512
+MOST_VERSION = (1 << 63) - 1
+"""Largest version of a document."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class DocumentEncoder:
             if self._layout.version is not None:
                 if versions[row] is None:
                     raise self._refused(rows, row, f"its version ({self._layout.version!r}) is null")
+                if not 0 <= versions[row] <= MOST_VERSION:
+                    # The server would refuse all rows of the request.
+                    what = f"its version ({self._layout.version!r}) is not within 0 and {MOST_VERSION}"
+                    raise self._refused(rows, row, what)
                 # What is written again after a failure has the version that is there.
                 head |= {"version": versions[row], "version_type": "external_gte"}
             name = "delete" if deleted[row] else "index"
@@ -98,7 +105,7 @@ class DocumentEncoder:
         return ids
 
     @staticmethod
-    def _values(rows: Batch, name: str | None) -> Sequence[object]:
+    def _values(rows: Batch, name: str | None) -> Sequence[Any]:
         return [None] * rows.num_rows if name is None else rows.column(name).to_pylist()
 
     @staticmethod
