@@ -1,9 +1,8 @@
-"""What may be passed as a function, checked as the program is written: in one place for all methods.
+"""Checks of the functions that users pass to methods, made when the program is built.
 
 A plain function, an object with `__call__`, a `functools.partial`, a method and a class of records can
-be called; an instance of a class that users derive from is called by its methods. We look at how each
-would be called, and not at what it does: whether it is asynchronous, whether it yields, and which
-arguments it takes.
+be called; an instance of a class that users derive from is called by its methods. The checks look only
+at how a function is called: whether it is asynchronous, whether it yields, and what it takes.
 """
 
 from __future__ import annotations
@@ -132,10 +131,10 @@ def check_arguments(fn: Any, method: str, takes: Sequence[str], name: str | None
         found.bind(*takes)
     except (TypeError, ValueError) as error:
         if not signature and not inspect.ismethod(fn):
-            return  # Of a builtin that does not say. A method that says none lacks its `self`.
+            return  # A builtin without a signature. A method without one lacks its `self` parameter.
         passed = " and ".join(takes) or "no arguments"
         raise ProgramError(
             f"{name or function_name(fn)}{signature} cannot be called by {method}(), which passes "
             f"{passed}: {error}",
-            hint="give it these parameters alone; functools.partial sets others beforehand",
+            hint="give it only these parameters; functools.partial sets others beforehand",
         ) from None

@@ -15,11 +15,11 @@ _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, lone surrogates, and separators of lines."""
 
 CONTINUED = "  | "
-"""Begins each further line of a text that has several."""
+"""Start of each further line of a message."""
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, with escapes for all that is no visible character or a space.
+    """Return the text on one line, with all characters escaped except visible ones and spaces.
 
     >>> printable("joe\\n\\x1b[2J \\u202e caf\\u00e9")
     'joe\\\\n\\\\x1b[2J \\\\u202e café'
@@ -28,8 +28,8 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str, continued: str = CONTINUED) -> str:
-    """Return the text with its lines kept: each is printable, and each after the first begins with
-    `continued`, so that none can be taken for a line of its own."""
+    """Return the text with its lines kept and printable. Each line after the first starts with
+    `continued`, so none can pass for a message of its own."""
     if text.isprintable():
         return text
     return f"\n{continued}".join(printable(line) for line in re.split(r"\r?\n", text))

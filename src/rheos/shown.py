@@ -1,7 +1,7 @@
-"""Objects of the user's program as text for errors: values by `repr`, exceptions by their message.
+"""Objects of the user's program as strings for errors: values by `repr`, exceptions by their message.
 
-Both run the user's code, which may raise, or return a text of any length. What is wrong with it must
-not hide the error that is to be shown.
+Both run the user's code, which may raise or return a string of any length. A defect of that code must
+not hide the error that is being reported.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Column:
     array: AsArray | None = None
     """The same for arrays; None where nothing in numpy merges it."""
     of_nan: OfNan | None = None
-    """What computes it if some value is NaN; None: the same as if none is."""
+    """Computes the column if some value is NaN; None if `make` and `merge` are right for NaN, too."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ ROWS = Column(
 
 
 def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
-    """How many values of a column are not null; kept under its own name, or another one."""
+    """Return the column that counts non-null values, named after `kept_as` or the counted column."""
     name = f"{kind}.{kept_as or column}"
     value = given(column)
     return Column(

@@ -83,7 +83,7 @@ def stored_units(parts: Mapping[str, pa.Array]) -> Units:
 
 
 def sums_of_decimals(sums: Units, none: Any, kind: pa.DataType) -> pa.Array:
-    """Sums as decimals of a type; null where `none` is true. Raises SumTooLarge."""
+    """Return sums as decimals of a type, null where `none` is true. Raises SumTooLarge."""
     large = sums.outside(kind.precision)
     if none is not None:
         large &= ~none
@@ -93,12 +93,12 @@ def sums_of_decimals(sums: Units, none: Any, kind: pa.DataType) -> pa.Array:
 
 
 def limit_of(kind: pa.DataType) -> str:
-    """What a decimal type holds at most, as errors say it."""
+    """Return the name of a decimal type for errors about values that do not fit it."""
     return f"DECIMAL({kind.precision}, {kind.scale})"
 
 
 def first_row(rows: Segments, large: Any) -> int:
-    """The earliest of the sorted rows that are marked."""
+    """Return the earliest row among the sorted rows that are marked."""
     return int(rows.order[large].min())
 
 
@@ -205,6 +205,6 @@ class DecimalSumCell(Cell):
 
 
 def scattered(rows: Segments, sums: Units) -> Units:
-    """Sorted sums in the order of the rows."""
+    """Return sorted sums in the order of the rows."""
     beyond = None if sums.beyond is None else rows.scatter(sums.beyond)
     return Units(rows.scatter(sums.low), beyond)

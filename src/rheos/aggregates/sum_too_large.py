@@ -20,12 +20,12 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
         self._what, self._limit = what, limit
 
     def of(self, column: str, row: int | None = None) -> SumTooLarge:
-        """The same error for another column, and row."""
+        """Return the same error for another column and row."""
         row = self.row if row is None else row
         return SumTooLarge(row, column, what=self._what, limit=self._limit)
 
     def text(self, aggregates: Iterable[object]) -> tuple[str, str]:
-        """What is wrong, and what to do. A call in SQL is named as the user wrote it."""
+        """Return the message and the hint. They name a call in SQL as the user wrote it."""
         calls = (each for each in aggregates if isinstance(each, Agg) and each.column == self.column)
         written = next((each.written for each in calls if each.written is not None), None)
         if written is not None:
@@ -40,7 +40,7 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
         )
 
     def in_sql(self, written: str) -> tuple[str, str]:
-        """What is wrong with a call in SQL, and what to do."""
+        """Return the message and the hint for a call in SQL."""
         to = "to DOUBLE where 15 digits will do"
         if self._of_integers:
             to = f"to DECIMAL(38, 0), or {to}"

@@ -81,7 +81,7 @@ class Units:
             over = limb >> _WORD_BITS
         low = digits[0] | (digits[1] << _WORD_BITS)
         beyond = digits[2] | (digits[3] << _WORD_BITS)
-        # What lies above 128 bits repeats their sign.
+        # A number fits 128 bits if all higher bits equal its sign bit.
         sign = beyond >> 63
         large = over != sign
         for digit in digits[4:]:
@@ -104,12 +104,12 @@ class Units:
         return Units(self.low[places], beyond)
 
     def outside(self, digits: int) -> Mask:
-        """Which numbers have more decimal digits than that."""
+        """Return a mask of the numbers with more than `digits` decimal digits."""
         most = 10**digits - 1
         return ~self._at_most(most) | self._below(-most)
 
     def outside_int64(self) -> Mask:
-        """Which numbers do not fit 64 bits."""
+        """Return a mask of the numbers that do not fit 64 bits."""
         return np.zeros(len(self), np.bool_) if self.beyond is None else self.beyond != 0
 
     def _at_most(self, bound: int) -> Mask:

@@ -45,8 +45,10 @@ def upsert_columns(
     of_tables: bool = False,
     skips: bool = False,
 ) -> tuple[list[pl.Expr], pa.Schema]:
-    """The columns of a stream of upserts, of one whose column `op` says what a row is. With `of_tables`
-    a row may also be no change of one row. With `skips`, what is not known is marked as rejected.
+    """Return the expressions and the schema of upserts. The stream's column `op` is the kind of change.
+
+    With `of_tables`, a row may also be a TRUNCATE, or no change. With `skips`, rows with an unknown
+    `op` are marked as rejected.
 
     Raises ProgramError, SchemaError.
     """

@@ -151,7 +151,7 @@ def _askable(tree: Tree) -> Tree:
         case {"Function": {"function": function, "input": inputs}} if _is_row_wise(function):
             return _row_wise(inputs)
         case {"AnonymousFunction": {"input": inputs}}:
-            # Of Rheos' own, as `tree_of` has no other.
+            # A row function: `tree_of` returns no tree with another Python function.
             return _row_wise(inputs)
     return {name: _askable(branch) for name, branch in tree.items()}
 

@@ -497,8 +497,8 @@ class DataStream(Partitioned):
             op: the column that says what a row is.
             on_truncate: what a TRUNCATE of the table does: "delete" every row that is there, for which
                 the keys of the table are state; or "fail", as a change that is not known, without any.
-            on_error: what a row does that is no change that is known, or has no key: "fail" the job, or
-                "skip", which counts it (`skipped`) and gives it to the side output "rejected".
+            on_error: what happens to a row with an unknown `op` or without a key: "fail" ends the job;
+                "skip" counts the row (`skipped`) and sends it to the side output "rejected".
         """
         site = call_site()
         with located(site, "upserts"):

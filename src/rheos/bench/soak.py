@@ -262,7 +262,7 @@ def _sum_of_processes(of: Callable[[psutil.Process], int]) -> int:
     driver = psutil.Process()
     total = 0
     for process in (driver, *driver.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):  # One that has just ended has none.
+        with contextlib.suppress(psutil.Error):  # A process that has just ended.
             total += of(process)
     return total
 

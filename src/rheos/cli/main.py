@@ -508,8 +508,8 @@ def dashboard(
     savepoint_dir: Annotated[
         list[str] | None,
         typer.Option(
-            help="Where requests may have savepoints written and read, besides the checkpoint "
-            "directory of the job. May be given several times.",
+            help="Another folder in which requests may write and read savepoints, in addition to the "
+            "checkpoint directory of the job. May be passed several times.",
             show_default=False,
         ),
     ] = None,
@@ -517,7 +517,7 @@ def dashboard(
         str | None,
         typer.Option(
             callback=size,
-            help="How much memory a program may take that a request has run once more, such as 2GB.",
+            help="Memory limit of a replay: a run of the job's program for a request. Such as 2GB.",
             show_default="4GB, or half of the machine's",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""What commands show to people: without characters that a terminal would act on (`rheos.printable`).
+"""Output of commands for people, without characters that control a terminal (`rheos.printable`).
 
 Commands print by `say` and `Terminal`, and JSON by `print`: that stays exact.
 """
@@ -15,7 +15,7 @@ from rheos.printable import printable, printable_lines
 
 
 def say(text: object, *, error: bool = False, flush: bool = False) -> None:
-    """Print a text of one line, or of several of which the first stands for all.
+    """Print one message. The lines after its first one start with `|`.
 
     Args:
         text: what is printed; further lines begin with "|".
@@ -26,7 +26,7 @@ def say(text: object, *, error: bool = False, flush: bool = False) -> None:
 
 
 def say_lines(text: object, *, error: bool = False) -> None:
-    """Print a text whose lines are all Rheos' own, such as a plan or an error, as they are."""
+    """Print lines that Rheos itself wrote, such as a plan or an error, without marking them."""
     print(printable_lines(str(text), ""), file=sys.stderr if error else sys.stdout)
 
 

@@ -25,7 +25,7 @@ HELD_UP = 0.2
 UNEVEN = 2.0
 """How many times its fair part of the rows one subtask has."""
 UNPUBLISHED_MS = 5_000
-"""How long complete output of a sink waits before that is shown."""
+"""Time after which a finding shows that complete output of a sink waits."""
 WAITS_MS = 5_000
 SILENT_MS = 8_000
 """Subtasks report about once a second."""

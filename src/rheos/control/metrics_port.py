@@ -18,7 +18,7 @@ _PATH = "/metrics"
 _MAX_SCRAPES = 8
 """Scrapes that are answered at a time. Each has a thread."""
 _SERVED_WITHIN_S = 8.0
-"""A scrape waits for others so long: Prometheus gives up after 10 s by default."""
+"""Maximum time that a scrape waits for others. Prometheus gives up after 10 s by default."""
 
 
 class MetricsPort:

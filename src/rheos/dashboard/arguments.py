@@ -1,4 +1,4 @@
-"""What each argument of an operation means, and what it may name.
+"""The meaning of each argument of an operation, and the files and folders that it may name.
 
 A request comes from the network, so none of its strings may lead to a file that the job does not
 already use. Every field of a body and every query parameter that holds text has a `Meaning`; `checked`
@@ -32,7 +32,7 @@ _LOCAL = ("file", "local")
 
 
 class Meaning(Enum):
-    """What a string of a request stands for."""
+    """Meaning of a string in a request."""
 
     TEXT = "text"
     """A name, a duration, a value: nothing is opened by it."""
@@ -238,7 +238,8 @@ def program_file(value: str, job: JobRecord) -> str:
     started = job.program
     if started is None:
         raise ConfigurationError(
-            "nothing says which program the job runs", hint="use the command on its machine: rheos fork"
+            "the job's record does not name its program",
+            hint="use the command on its machine: rheos fork",
         )
     folder = Path(os.path.realpath(started.folder))
     file = Path(os.path.realpath(folder / value))

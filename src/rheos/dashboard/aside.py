@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 class Aside:
-    """At most so many at a time; further ones wait. What was asked of a job is the job's to finish, so
-    the end of the process waits for none of them."""
+    """Runs up to a maximum number of calls at a time; further calls wait. The process ends without
+    waiting for them, because the job itself finishes what it was asked to do."""
 
     def __init__(self, at_most: int) -> None:
         self._room = asyncio.Semaphore(at_most)

@@ -99,7 +99,7 @@ class Operation:
     """Though it only looks."""
 
     def __post_init__(self) -> None:
-        """Raises TypeError where an argument does not declare what its text means."""
+        """Raises TypeError if an argument does not declare the meaning of its string."""
         if self.body is not None:
             meanings(self.body)
 

@@ -31,7 +31,7 @@ from rheos.protocol.error_data import ErrorData
 MAX_ANSWER_BYTES = 16 << 20
 MAX_REQUEST_BYTES = 64 << 10
 _COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
-"""Modules of the folder in which a job was started do not stand for Rheos' own."""
+"""With `-P`, modules in the folder of the job cannot replace those that Rheos imports."""
 _MOST_AT_ONCE = 4
 """Over all jobs: each has the rows that it reads in memory."""
 
@@ -138,7 +138,7 @@ class ReplayProcesses:
             case GuardExit.TOO_LATE:
                 raise TransportError(
                     f"{operation!r} of the job {job.job!r} took longer than {request.seconds:g} s",
-                    hint="let it read less, or give it more `seconds`",
+                    hint="let it read less, or pass more `seconds`",
                 )
             case GuardExit.TOO_MUCH_MEMORY:
                 raise ConfigurationError(

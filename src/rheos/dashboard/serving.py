@@ -40,9 +40,9 @@ class DashboardConfig:
     directories: Sequence[str] = field(default_factory=tuple)
     """Checkpoint directories whose jobs are served, running or not."""
     savepoint_directories: Sequence[str] = field(default_factory=tuple)
-    """Where requests may have savepoints written and read, besides the jobs' checkpoint directories."""
+    """Folders in which requests may write and read savepoints, besides the checkpoint directories."""
     replay_memory_bytes: int | None = None
-    """How much memory one replay may take; None: 4 GiB, or half of the machine's where that is less."""
+    """Memory limit of one replay; None: 4 GiB, or half of the machine's memory if that is less."""
     tokens: Path | None = None
     """A file of tokens with roles; None draws one token that may do all."""
     audit: Path | None = None
@@ -121,7 +121,7 @@ class DashboardServer:
             undo.pop_all()
         self.url = f"{scheme}://{shown_address(config.host, self._listener.port)}/"
         self.address = self.url if code is None else f"{self.url}#code={code.code}"
-        """What a browser is to open, once. No server receives what follows the #."""
+        """Address to open in a browser, once. Browsers do not send the part after the # to a server."""
         self.token_file = None if self._token_file is None else self._token_file.path
         """The file that has the drawn token; None where tokens were given."""
 

@@ -50,8 +50,8 @@ _PLAIN = (
     pa.types.is_large_binary,
 )
 MAX_ROWS = 1 << 24
-"""Rows of one payload. Columns of bits could have eight in each byte, and what belongs to a row beside
-its columns takes many."""
+"""Maximum rows of one payload. A byte could hold eight rows of a boolean column, and each row takes
+many bytes in addition to its columns."""
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 """Kinds of message in Arrow's Message.fbs."""
 
@@ -191,7 +191,7 @@ def _too_long(field: pa.Field) -> RowsError:
 
 
 def _expanded_in_dictionaries(column: pa.Array) -> int:
-    """Return the bytes of text within the column that lies in dictionaries, written out."""
+    """Return the bytes of the strings of dictionary columns after expansion."""
     t = pa.types
     kind = column.type
     if t.is_dictionary(kind):

@@ -140,7 +140,7 @@ class InLines:
     quote: bytes | None = None
     """Between two of these, around a field, a line end is part of the payload."""
     delimiter: bytes = b","
-    """What stands between two fields, where there are quotes."""
+    """Separator of fields, for formats with quotes."""
     blank: bool = False
     """A line without any text is a payload; else it is passed over."""
 

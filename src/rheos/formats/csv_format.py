@@ -250,7 +250,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
             return decimals_of(pc.ascii_trim_whitespace(array), field.type)
         return array.cast(field.type)
     except pa.ArrowInvalid:
-        # One record is decoded with an empty one behind it.
+        # A single record is decoded together with an empty one after it.
         shown = f"is {column[0].as_py()!r}" if len(column) <= 2 else "is not"
         raise RowsError(f"column {field.name!r} must be {field.type}, and {shown}") from None
 

@@ -1,8 +1,8 @@
 """Decimals from text, for every border where text becomes a decimal column.
 
-Arrow reads the digits of a text as an integer, and scales it by a table with an entry for each digit
+Arrow reads the digits of a string as an integer, and scales it by a table with an entry for each digit
 that its type holds. It checks neither that the table is long enough nor that the product fits: "1e-60",
-or 38 ones for a column with two digits behind the point, become arbitrary numbers, and "1e-99999999"
+or 38 ones for a column with two digits after the point, become arbitrary numbers, and "1e-99999999"
 ends the process. This module gives Arrow only what it can scale.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _DIGITS = 38
-"""Digits of the longest decimal. Arrow scales one of so many digits right in 256 bits."""
+"""Maximum digits of a decimal. Arrow scales numbers of up to this many digits correctly in 256 bits."""
 _WIDE_DIGITS = 76
 """Digits in 256 bits."""
 _MAX_CHARS = 4096
@@ -29,8 +29,8 @@ _E, _LOWER = b"e"[0], 32
 
 
 def decimals_of(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return the text as decimals. Raises ArrowInvalid where a value would lose digits."""
-    # With so few characters neither the number nor its digits behind the point are too many.
+    """Return the strings as decimals. Raises ArrowInvalid if a value would lose digits."""
+    # So few characters cannot have too many digits before or after the point.
     long = pc.greater(pc.binary_length(texts), _DIGITS - type_.scale)
     suspects = pc.or_(long, pc.match_substring(texts, "e", ignore_case=True))
     if pc.any(suspects).as_py():
@@ -43,19 +43,19 @@ def decimals_of(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def cast_text(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return the text as values of the type. Raises ArrowInvalid where one does not fit."""
+    """Return the strings as values of the type. Raises ArrowInvalid if one does not fit."""
     return decimals_of(texts, type_) if pa.types.is_decimal(type_) else texts.cast(type_)
 
 
 def unfit_decimal(text: str, type_: pa.DataType) -> str | None:
-    """Return why the column cannot hold the number; None if it can, or the text is no number."""
+    """Return why the column cannot hold the number; None if it can, or if `text` is not a number."""
     if len(text) > _MAX_CHARS:
         return f"has more than {_MAX_CHARS} characters"
     number = _number(text)
     if not number:
         return None
     if -_exponent(number) > type_.scale:
-        return f"has more digits behind the point than {type_} holds"
+        return f"has more digits after the point than {type_} holds"
     if number.adjusted() >= type_.precision - type_.scale:
         return f"has more digits before the point than {type_} holds"
     return None
@@ -68,16 +68,17 @@ def unscalable(text: str, type_: pa.DataType) -> str | None:
     except InvalidOperation:
         return None
     far = isinstance(exponent, int) and -exponent - type_.scale > _WIDE_DIGITS
-    return f"has more than {_WIDE_DIGITS} digits behind the point" if far else None
+    return f"has more than {_WIDE_DIGITS} digits after the point" if far else None
 
 
 def suspect_numbers(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return places in numbers of a text such as JSON that Arrow may scale wrongly, even in 256 bits:
-    numbers with an exponent, or of more than 38 digits. Some of the places may be in other text."""
+    """Return positions within numbers that Arrow may scale wrongly, even in 256 bits: numbers with an
+    exponent, or of more than 38 digits. `raw` is text such as JSON; some positions may be outside of
+    numbers."""
     e = np.flatnonzero((raw[1:-1] | _LOWER) == _E) + 1
     e = e[_IN_NUMBER[raw[e - 1]]]
     e = e[_AFTER_E[raw[e + 1]]]
-    # A run of so many digits is met three times by every 13th byte.
+    # Every 13th byte hits a run of more than 38 digits three times.
     met = _IN_NUMBER[raw[::_STRIDE]]
     runs = np.flatnonzero(met[:-2] & met[1:-1] & met[2:]) * _STRIDE
     if len(runs):
@@ -91,12 +92,12 @@ def _plain(text: str, type_: pa.DataType) -> str:
     if (what := unfit_decimal(text, type_)) is not None:
         raise pa.ArrowInvalid(f"'{text[:40]}' {what}")
     number = _number(text)
-    # Arrow says what is wrong with what is no number.
+    # If it is not a number, Arrow reports the error.
     return text if number is None else format(number, "f")
 
 
 def _number(text: str) -> Decimal | None:
-    """Return the number, without zeros at its end; None for what is none."""
+    """Return the number without trailing zeros; None if `text` is not a number."""
     try:
         number = Decimal(text)
     except InvalidOperation:

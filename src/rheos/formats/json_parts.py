@@ -27,7 +27,7 @@ class RawFields:
         self._decoder = msgspec.json.Decoder(_struct(self._columns))
 
     def alone(self, payload: pa.Buffer) -> pa.Buffer:
-        """Return an object of these fields alone. Raises RowsError where it is none."""
+        """Return an object with only these fields. Raises RowsError if the payload is not an object."""
         return pa.py_buffer(msgspec.json.encode(self._fields(payload)) + b"\n")
 
     def unfit_decimal(self, payload: bytes) -> str | None:
@@ -35,7 +35,7 @@ class RawFields:
         try:
             fields = self._fields(payload)
         except RowsError:
-            return None  # It has no such fields, or is none: that is found where it is decoded.
+            return None  # The decoder reports missing fields, and payloads that are not objects.
         for i, column in enumerate(self._columns):
             if (what := _unfit(getattr(fields, f"f{i}"), column.type)) is not None:
                 return f"column {column.name!r} must be {column.type}, and {what}"

@@ -18,7 +18,7 @@ _MAX_DEPTH = 100
 """Messages within messages, as the library has it."""
 _MAX_VARINT_BYTES = 10
 _MESSAGE, _TEXTS = 11, (9, 12)
-"""Of FieldDescriptor.type: a message; a string and bytes."""
+"""Values of FieldDescriptor.type: message; string and bytes."""
 _PACKED_BYTES = {1: 8, 6: 8, 16: 8, 2: 4, 7: 4, 15: 4}
 """Bytes of one value of the types of fixed size, by FieldDescriptor.type."""
 
@@ -89,7 +89,7 @@ class MessageBounds:
                     at += 8
                 case 5:  # four bytes
                     at += 4
-                case 2:  # a length, and so many bytes
+                case 2:  # a length, and that number of bytes
                     size, at = _varint(data, at)
                     stop = at + size
                     if stop > end:

@@ -1,4 +1,4 @@
-"""Times as Arrow writes them in text, for CSV and for the text of databases: exactly, or not at all.
+"""Times as Arrow formats them, for CSV and for the text form of databases: exact, or an error.
 
 Arrow writes the offset of a zone in whole minutes. Before about 1900 offsets had seconds, which are
 lost, so times with a zone are written in UTC. A year of more than five digits it does not write.

@@ -35,7 +35,7 @@ def is_calendar(zone: str | None, *lengths: Duration) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CalendarCut:
-    """How windows are cut by a calendar. Windows end at every step of the local clock."""
+    """The calendar by which windows are cut. Windows end at every step of the local clock."""
 
     every: CalendarLength
     """Length of a step."""
@@ -51,7 +51,7 @@ class CalendarCut:
     def written(
         cls, every: Duration, size: Duration, grows: bool, zone: str | None, offset: Duration
     ) -> CalendarCut:
-        """Returns the cut that a user wrote. Raises ProgramError for lengths that are none."""
+        """Returns the cut that a user wrote. Raises ProgramError for invalid lengths."""
         return cls(
             calendar_length(every),
             calendar_length(size),

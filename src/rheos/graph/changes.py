@@ -32,9 +32,9 @@ TRUNCATE = "truncate"
 MESSAGE = "message"
 """It concerns no row."""
 TOMBSTONE = "null"
-"""Nothing is said; Kafka has such a record behind the deletion of its key."""
+"""A record without a value. Debezium sends one to Kafka after the deletion of a key."""
 REJECTED = "rejected:"
-"""Before what is said of a row, where that is not known."""
+"""Prefix of an unknown `op`, which marks the row as rejected."""
 
 SPELLINGS = {
     INSERT: INSERT,

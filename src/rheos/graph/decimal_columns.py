@@ -102,7 +102,7 @@ class WholeUnits:
         return WholeUnits(-self._within(self.most), self.most)
 
     def fits(self, digits: int) -> Array | None:
-        """Return which numbers have at most so many digits; None if all do."""
+        """Return a mask of the numbers with at most `digits` digits; None if all have."""
         bound = 10**digits
         if self.most < bound:
             return None
@@ -117,7 +117,7 @@ class DecimalColumn:
     units: WholeUnits
     scale: int
     valid: Array | None
-    """Which rows have a value; None if all do."""
+    """Mask of the rows that have a value; None if all have."""
 
 
 def column_of(series: pl.Series) -> DecimalColumn:

@@ -146,7 +146,7 @@ class ToDecimal:
         if text is None or _NUMBER.fullmatch(text := text.strip()) is None:
             return None
         number = Decimal(text)
-        # What has more digits before the point than any decimal is not worked out.
+        # A number with too many digits before the point needs no computation.
         if number.adjusted() >= self.kind.precision - self.kind.scale and number:
             return None
         with localcontext(_EXACT):

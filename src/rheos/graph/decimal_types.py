@@ -58,7 +58,7 @@ def whole_digits(kind: pl.Decimal) -> int:
 
 
 def adjusted(digits: int, scale: int) -> pl.Decimal:
-    """Return a computed type of so many digits; if they are too many, the scale shrinks."""
+    """Return the type of a computed value; if it has too many digits, the scale is reduced."""
     if digits <= MOST_DIGITS:
         return pl.Decimal(digits, scale)
     whole = digits - scale
@@ -107,7 +107,7 @@ def of_whole(kind: pl.Decimal) -> pl.Decimal:
 def common(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
     """Return the type in which values of both are one column.
 
-    If both together need more than 38 digits, the digits before the point stay.
+    If both together need more than 38 digits, digits after the point are dropped first.
     """
     scale = max(one.scale, other.scale)
     whole = max(whole_digits(one), whole_digits(other))

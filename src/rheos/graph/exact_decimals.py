@@ -57,7 +57,7 @@ _OF_SEVERAL: Final = (
     *("Coalesce", "MaxHorizontal", "MinHorizontal", "SumHorizontal", "MeanHorizontal", "AsStruct"),
     *("AllHorizontal", "AnyHorizontal", "ConcatHorizontal", "Format", "Concat"),
 )
-"""Functions of which a selector among the arguments stands for several arguments."""
+"""Functions for which a selector among the arguments expands to several arguments."""
 
 
 def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
@@ -141,7 +141,7 @@ def _holds_decimals(kind: Any) -> bool:
 
 
 def _expanded(tree: Tree, frame: pl.LazyFrame) -> list[Tree]:
-    """Return the trees of the expressions that one with selectors stands for."""
+    """Return the trees of the expressions to which an expression with selectors expands."""
     if not any(isinstance(part, dict) and "Selector" in part for part in subtrees(tree)):
         return [tree]
     match tree:
@@ -237,7 +237,7 @@ class _Scope:
     ) -> None:
         self._frame = frame
         self._as_columns = as_columns
-        """Makes what stands for an element of a list, or a field, a column of the frame."""
+        """Turns elements of a list, and fields, within a tree into columns of the frame."""
         self.changed = False
 
     def _ask(self, tree: Tree) -> pl.DataType | None:
@@ -250,7 +250,7 @@ class _Scope:
             case {
                 "Literal": {"Scalar": {"Decimal": [int(units), decimal_types.MOST_DIGITS, int(scale)]}}
             }:
-                # Polars gives a constant the most digits; its own are enough.
+                # Polars types a constant with the most digits; we use only its own.
                 kind = decimal_types.of_constant(units, scale)
                 assert kind is not None
                 self.changed = True

@@ -1,12 +1,11 @@
-"""Functions of Rheos within expressions, for what Polars has no expression for.
+"""Functions of Rheos within expressions, for operations that Polars lacks.
 
     of_columns(remainder, [pl.col("x"), pl.col("y")], pl.Float64())
 
-A Python function within an expression is otherwise refused: nothing says that it looks at one row, and
-it cannot be read as a tree. A row function is given whole columns and returns one of the same length,
-in which each value follows from the values of its row alone. It is a function of a module, or a
-`functools.partial` of one, so that an expression that calls it is alike wherever it is made, and is
-known again in every process.
+Other Python functions within an expression are refused: Rheos cannot know that they use one row only,
+and cannot read them as a tree. A row function receives whole columns and returns one of the same
+length, in which each value depends only on the values of its row. It is a function of a module, or a
+`functools.partial` of one, so every process serialises an expression that calls it in the same way.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ class RowFunction:
 
 
 _NAME: Final = f"{RowFunction.__module__}".encode()
-"""What the form in which Polars serialises one contains: it is pickled by its name."""
+"""Bytes in the serialised form of every row function: Polars pickles it, by the name of its module."""
 
 
 def of_columns(
     compute: Callable[[Sequence[pl.Series]], pl.Series], inputs: Sequence[pl.Expr], returns: pl.DataType
 ) -> pl.Expr:
-    """The function of these columns, as an expression."""
+    """Return the function of these columns as an expression."""
     return pl.map_batches(inputs, RowFunction(compute), return_dtype=returns, is_elementwise=True)
 
 
 def is_row_function(tree: Any) -> bool:
-    """Whether the part of a tree is a call of one."""
+    """Return whether the part of a tree calls a row function."""
     match tree:
         case {"AnonymousFunction": {"function": [*numbers]}}:
             return _NAME in bytes(numbers)

@@ -37,7 +37,7 @@ class Window(ABC):
     @property
     @abstractmethod
     def cut(self) -> Mapping[str, int | str]:
-        """Where the windows are, as the kind reads it: an int is in ms. Raises ProgramError."""
+        """Return the parameters of the windows for their kind; an int is in ms. Raises ProgramError."""
 
     @abstractmethod
     def check(self) -> None:
@@ -79,7 +79,7 @@ class _ByCalendar(Window):
     @property
     @abstractmethod
     def calendar(self) -> CalendarCut | None:
-        """How they are cut by a calendar; None if they have one length in ms. Raises ProgramError."""
+        """Return the calendar of the windows; None if their length is in ms. Raises ProgramError."""
 
     @property
     def kind(self) -> str:
@@ -462,7 +462,7 @@ class Watermark:
     record: type | None = None
     """As what the generator is given records; None: as named rows."""
     max_ahead: Duration | None = None
-    """How far ahead of its split a row may be; rows that are further ahead are rejected."""
+    """Maximum time that a row may be ahead of its split; rows further ahead are rejected."""
 
     @classmethod
     def bounded_out_of_orderness(

@@ -24,14 +24,15 @@ _KINDS = (
     "rheos-slot-",
     "rheos-staged-",
 )
-"""How the names of such folders begin. What is named otherwise is not swept."""
+"""Prefixes of the names of such folders. Folders with other names are never removed."""
 _LOCK = ".lock"
 
 
 class OwnedFolder:
-    """A new private folder that goes with its process, also after a kill: beside it is a file that this
-    process has locked as long as it lives, and the next process that makes such a folder there removes
-    the folders whose locks nobody holds."""
+    """A new private folder that is removed when its process ends, also after a kill.
+
+    This process holds a lock on a file next to the folder while it lives. The next process that makes
+    such a folder there removes the folders whose locks no process holds."""
 
     def __init__(self, prefix: str, directory: str | os.PathLike[str] | None = None) -> None:
         """Make it below `directory`, which is made if it is missing, or among the temporary files.
@@ -76,9 +77,9 @@ def folder_of(owner: object, prefix: str, directory: str | None = None) -> str:
 
 @contextlib.contextmanager
 def scratch_folder(directory: str | None) -> Iterator[str]:
-    """Yield the path of a new `OwnedFolder` below `directory`; None takes the disk that Spark gives its
-    workers, or that for temporary files. Where it cannot be made, who needs it will fail to write
-    there, and says why."""
+    """Yield the path of a new `OwnedFolder` below `directory`. None uses the local disk of Spark's
+    workers, or the folder for temporary files. If the folder cannot be created, later writes to it fail
+    and report the reason."""
     base = directory or _spark_folder() or tempfile.gettempdir()
     try:
         folder = OwnedFolder(_STATE, base)

@@ -70,7 +70,7 @@ def _sweep(base: Path) -> None:
             if not private or found.st_uid != os.geteuid():
                 continue
             if time.time() - found.st_mtime > _EMPTY_FOR_S:
-                # Of a process that was killed before it had its lock. What is not empty stays.
+                # Left by a process that was killed before it had its lock. Other folders stay.
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)

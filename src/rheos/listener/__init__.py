@@ -1,13 +1,13 @@
 """The HTTP listener of the webhook source, the event sink, the metrics port and the dashboard.
 
-Nothing of a connection is trusted. One thread with an event loop holds all connections, so a silent one
-costs a file handle and no thread. A connection that has not shown a valid token waits in a small room:
-where that is full, the newest takes the place of the oldest, which is closed. So connections without a
-token keep nobody out who has one, and use up no file handles. A connection is for one request.
+No connection is trusted. One thread with an event loop holds all connections, so a silent one costs a
+file handle and no thread. A connection that has not shown a valid token waits in a small queue: if that
+is full, a new connection closes the oldest. So connections without a token cannot keep out those with
+one, or use up the file handles. A connection serves one request.
 
 place       where to listen, and which names a request may use for this machine
 head        the head of a request, parsed strictly
-admission   which connections stay: pure
+admission   which connections are kept; pure
 bounds      sizes, numbers and deadlines
 connection  one connection: head, body and answer, each with a deadline
 server      the listener: accepts, admits, serves, closes

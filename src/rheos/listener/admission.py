@@ -1,13 +1,13 @@
-"""Which connections stay. Pure: it counts, and says which ones to close.
+"""Admission of connections. Pure: it counts connections and returns those to close.
 
     enter ──> waiting ──admit──> admitted ──> leave
                  │  <──settle──────┘
                  └──exempt──> exempt ──> leave
 
 A connection *waits* until it has shown a valid token, or, where no tokens are in use, until its request
-is complete. The number of those is small, and one more takes the place of the oldest. An *admitted* one
-keeps its place, and one more is refused. An *exempt* one asks for health: it is served whatever the
-others do, and for its short life the oldest makes room for it.
+is complete. The number of waiting connections is small; beyond it, a new one closes the oldest. An
+*admitted* one keeps its place; if too many are admitted, another one is refused. An *exempt* one
+requests health: it is served whatever the others do. Beyond `MAX_EXEMPT`, a new one closes the oldest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 MAX_EXEMPT = 16
-"""Requests for health that are answered at a time."""
+"""Maximum requests for health that are served at a time."""
 
 P = TypeVar("P")
 
@@ -27,15 +27,15 @@ class AdmissionCounts(msgspec.Struct, frozen=True):
     """Connections of a listener."""
 
     waiting: int
-    """Open without a valid token."""
+    """Open connections without a valid token."""
     admitted: int
-    """Open, and served."""
+    """Open connections that are served."""
     evicted: int
-    """Closed so far, because newer ones needed their place."""
+    """Connections closed so far for newer ones."""
     refused: int
-    """Refused so far: too many were admitted, or the token was wrong or missing."""
+    """Connections refused so far: too many were admitted, or the token was wrong or missing."""
     late: int
-    """Closed so far, because head, body or the reading of the answer took too long."""
+    """Connections closed so far because of a deadline for head, body or answer."""
 
 
 @dataclass
@@ -53,12 +53,12 @@ class ConnectionAdmission(Generic[P]):
         self._evicted = self._refused = self._late = 0
 
     def enter(self, peer: P) -> P | None:
-        """Let a new connection in to wait. Returns one to close."""
+        """Add a new connection, which waits. Return a connection to close, or None."""
         self._waiting[peer] = None
         return self._over(self._waiting, self.max_waiting)
 
     def admit(self, peer: P) -> bool:
-        """Admit a connection that waits. False where too many are admitted: it goes on waiting."""
+        """Admit a waiting connection. Return False if too many are admitted; it continues to wait."""
         if len(self._admitted) >= self.max_admitted:
             return False
         self.leave(peer)
@@ -66,13 +66,13 @@ class ConnectionAdmission(Generic[P]):
         return True
 
     def exempt(self, peer: P) -> P | None:
-        """Take a connection out of the bound of those that wait. Returns one to close."""
+        """Exempt a connection from the bound of waiting ones. Return a connection to close, or None."""
         self.leave(peer)
         self._exempt[peer] = None
         return self._over(self._exempt, MAX_EXEMPT)
 
     def settle(self, peer: P) -> P | None:
-        """Have an admitted connection wait again, as the newest. Returns one to close."""
+        """Make an admitted connection wait again, as the newest. Return one to close, or None."""
         if peer not in self._admitted:
             return None
         del self._admitted[peer]
@@ -84,11 +84,11 @@ class ConnectionAdmission(Generic[P]):
             places.pop(peer, None)
 
     def evict(self) -> P | None:
-        """Return the oldest that waits, to be closed: the process has run out of file handles."""
+        """Return the oldest waiting connection to close, after the process ran out of file handles."""
         return self._over(self._waiting, len(self._waiting) - 1) if self._waiting else None
 
     def waiting(self) -> list[P]:
-        """Return those that have shown no token."""
+        """Return the waiting connections."""
         return list(self._waiting)
 
     def count_refused(self) -> None:

@@ -7,35 +7,35 @@ from dataclasses import dataclass
 
 HEAD_BYTES = 1 << 14
 MAX_WAITING = 64
-"""Connections without a valid token."""
+"""Maximum open connections without a valid token."""
 _SHARE_OF_HANDLES = 16
-"""Those take at most this part of the file handles of the process."""
+"""Connections without a valid token use at most this fraction (1/16) of the process's file handles."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one listener allows."""
+    """The bounds of one listener."""
 
     max_connections: int
-    """Connections that are served at a time."""
+    """Maximum connections that are served at a time."""
     max_body_bytes: int = 1 << 14
     max_waiting: int = MAX_WAITING
     head_s: float = 10.0
-    """From the connection until the head of its request is there, with the handshake of TLS."""
+    """Time from the start of a connection to the end of its head, including the TLS handshake."""
     body_s: float = 15.0
     answer_piece_s: float = 10.0
-    """For each piece of an answer (64 KiB), until its reader has taken it."""
+    """Time for the peer to read each piece of an answer (64 KiB)."""
     untrusted_answer_s: float = 30.0
-    """For a whole answer to a connection without a valid token."""
+    """Time for a whole answer to a connection without a valid token."""
     admitted_within_s: float = 0.0
-    """For a request that finds too many others served, until it is refused."""
+    """Time that a request waits if too many others are served, before it is refused."""
     linger_s: float = 1.0
-    """For what a peer still sends after the answer."""
+    """Time to read what a peer still sends after the answer."""
     end_s: float = 3.0
-    """For answers under way when the listener is closed."""
+    """Time for running answers when the listener is closed."""
 
     def waiting(self) -> int:
-        """Return `max_waiting`, or less where the process may have few file handles."""
+        """Return `max_waiting`, or less if the process may have only a few file handles."""
         return max(1, min(self.max_waiting, _handles() // _SHARE_OF_HANDLES))
 
 

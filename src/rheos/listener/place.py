@@ -1,4 +1,4 @@
-"""Where to listen, and by which names a request may call this machine."""
+"""The address to listen at, and the names of this machine that requests may use."""
 
 from __future__ import annotations
 

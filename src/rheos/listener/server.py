@@ -22,7 +22,7 @@ from rheos.listener.place import HostNames, shown_address
 from rheos.listener.threads import end_idle_threads
 
 LOGGER = logging.getLogger("rheos.http")
-"""Where a source or a sink listens, and what has gone wrong in an answer."""
+"""Logs the address at which a source or a sink listens, and errors in answers."""
 
 _ACCEPT_AGAIN_S = 0.05
 _REPORT_EVERY_S = 60.0
@@ -34,7 +34,7 @@ _Peer: TypeAlias = "asyncio.Task[None]"
 
 
 class Service(Protocol):
-    """What a listener serves. Its methods are called in the listener's thread."""
+    """A service behind a listener. The listener calls its methods in its own thread."""
 
     uses_tokens: bool
     """Whether requests can have a valid token."""
@@ -67,12 +67,12 @@ class Listener:
         """Start to serve.
 
         Args:
-            name: what it is for, in metrics: "dashboard", "metrics", "webhook".
+            name: its name in metrics: "dashboard", "metrics", "webhook".
             listening: a socket that listens and does not block; closed with this.
-            service: what is served.
-            bounds: what is allowed.
+            service: the service that answers requests.
+            bounds: sizes, numbers and deadlines.
             hosts: names of this machine that a request without a token must use; None: any.
-            tls: encrypts, if it is there.
+            tls: encrypts connections; None: no encryption.
         """
         self.name = name
         address = listening.getsockname()
@@ -96,16 +96,16 @@ class Listener:
         _LISTENERS.add(self)
 
     def counts(self) -> AdmissionCounts:
-        """Return its connections. For any thread."""
+        """Return the counts of its connections. Any thread may call it."""
         return self._admission.counts()
 
     def wait(self) -> None:
-        """Return when it has been closed."""
+        """Wait until the listener has been closed."""
         self._thread.join()
 
     def close(self) -> None:
-        """Stop to accept, give answers under way a few seconds, and end all connections. May be called
-        again, from any thread."""
+        """Stop accepting, allow running answers a few seconds, and end all connections. Any thread may
+        call it, also again."""
         _LISTENERS.discard(self)
         with contextlib.suppress(RuntimeError):  # The loop has ended.
             self._loop.call_soon_threadsafe(self._ending.set)
@@ -140,7 +140,7 @@ class Listener:
             try:
                 connected, _ = await self._loop.sock_accept(self._listening)
             except OSError as error:
-                # No file handle is left, most likely: one that waits gives up its own.
+                # Most likely no file handle is left, so close a waiting connection.
                 self._end(self._admission.evict(), str(error))
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
@@ -148,10 +148,10 @@ class Listener:
             peer = asyncio.create_task(self._take(fresh))
             peers.add(peer)
             peer.add_done_callback(peers.discard)
-            # One that loses its place before it has begun still has its socket.
+            # A task that is cancelled before it starts has not closed its socket.
             peer.add_done_callback(partial(_close_all, fresh))
             self._end(self._admission.enter(peer), "too many connections have shown no token")
-            # Those that have lost their place close their handles before there are more.
+            # Let evicted connections close their file handles before accepting more.
             await asyncio.sleep(0)
 
     def _end(self, peer: _Peer | None, why: str) -> None:
@@ -181,7 +181,7 @@ class Listener:
         except TimeoutError:
             self._admission.count_late()
         except (OSError, asyncio.CancelledError):
-            pass  # Of a peer that has gone, or has lost its place.
+            pass  # The peer has gone, or was evicted.
         except Exception:
             LOGGER.exception("a connection has failed")
         finally:
@@ -193,7 +193,7 @@ class Listener:
                 connection.abort()
 
     async def _answered(self, connection: HttpConnection, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return what `work` does; None where the request was refused, which it is told."""
+        """Return the result of `work`. If it refuses the request, answer why, and return None."""
         try:
             return await work
         except HttpError as refused:
@@ -222,7 +222,7 @@ class Listener:
                 )
             await self._untrusted(connection, head, b"")
         else:
-            # Without tokens, who has sent a whole request is as good as anybody.
+            # Without tokens, a complete request is all that can be required.
             body = await connection.body(head)
             await self._admit(me)
             connection.settles = lambda: self._settle(me)

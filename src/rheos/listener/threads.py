@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias, TypeVar
 
 _IDLE_S = 0.5
-"""A thread ends when it has had nothing to do for so long."""
+"""Idle time after which a thread ends."""
 
 T = TypeVar("T")
 _Work: TypeAlias = Callable[[], None]
@@ -41,7 +41,7 @@ class HandlerThreads:
             ).start()
 
     def end_idle(self) -> None:
-        """End the threads that have nothing to do."""
+        """End the idle threads."""
         with self._lock:
             idle, self._idle = self._idle, 0
         for _ in range(idle):
@@ -52,7 +52,7 @@ class HandlerThreads:
         del first
         while work is not None:
             work()
-            del work  # What it holds is not to live as long as the thread.
+            del work  # Its objects must not live as long as the thread.
             with self._lock:
                 self._idle += 1
             try:
@@ -69,7 +69,7 @@ _THREADS = HandlerThreads()
 
 
 def _begin_again() -> None:
-    """A forked process has none of the threads."""
+    """Start over in a forked process, which has none of the threads."""
     global _THREADS
     _THREADS = HandlerThreads()
 

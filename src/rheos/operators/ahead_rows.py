@@ -58,7 +58,7 @@ class AheadRows:
         self._splits: dict[str, _Split] = {}
 
     def counting(self, split: str, times: Times) -> npt.NDArray[np.bool_] | None:
-        """Returns which of the next rows of a split count; None stands for all of them."""
+        """Returns a mask of the next rows of a split that are accepted; None if all are."""
         of_split = self._splits.setdefault(split, _Split())
         if of_split.latest_ms == MIN_TIMESTAMP_MS:
             # Nothing is known of the split before its first row.
@@ -94,7 +94,7 @@ class AheadRows:
                 self._splits[row["split"]] = _Split(row["latest_ms"], row["run"], row["run_ms"])
 
     def part(self, splits: Iterable[str]) -> SnapshotPart:
-        """What is kept of these splits."""
+        """Returns the state of these splits, and forgets the others."""
         wanted = set(splits)
         self._splits = {id: each for id, each in self._splits.items() if id in wanted}
         rows = [

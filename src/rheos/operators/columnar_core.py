@@ -121,8 +121,8 @@ class ColumnarCore(ProcessCore):
                 until_ms = int(reached[start])
                 if queue.heap[0][0] <= until_ms:
                     self.watermark_ms = max(self.watermark_ms, until_ms)
-                    # A timer registered behind the watermark fires once the watermark advances from
-                    # what the row before had reached, and is called at that.
+                    # A timer for a time that the watermark has passed fires once the watermark
+                    # advances from its value at the row before, and is called with that value.
                     if start:
                         self._passed(int(reached[start - 1]))
                     yield from self._fire(queue, until_ms)

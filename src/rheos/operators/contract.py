@@ -131,7 +131,7 @@ class OperatorContext:
     program: JobContext = field(default_factory=JobContext)
     """What all functions of the job are given."""
     limits: list[KeyLimit] = field(default_factory=list)
-    """What one key may keep in the operator at the most, by kind of state."""
+    """Limits of what one key may keep in the operator, one for each kind of state."""
 
     def key_limit(self, kept: KeyContents) -> KeyLimit:
         """Returns a new limit of what one key may keep."""

@@ -220,8 +220,8 @@ class KeyedCore(Calls, ProcessCore):
                 if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
                     here = context.call, context.key, context.timestamp
                     self.watermark_ms = max(self.watermark_ms, until_ms)
-                    # A timer registered behind the watermark fires once the watermark advances from
-                    # what the row before had reached, and is called at that.
+                    # A timer for a time that the watermark has passed fires once the watermark
+                    # advances from its value at the row before, and is called with that value.
                     if context.call:
                         self._passed(passed(context.call - 1))
                     yield from self._fire(timers.event, until_ms, among_rows=True)

@@ -123,7 +123,7 @@ class MapBatchesOperator(RichFunctionOperator):
             except TypeMismatch as mismatch:
                 raise self._failed(
                     f"{self._name}() gave a wrong value in row {mismatch.index}: {mismatch}",
-                    hint="give what the output type declares, or declare what is given (returns=)",
+                    hint="return what the output type declares, or declare what is returned (returns=)",
                 ) from None
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise self._failed(

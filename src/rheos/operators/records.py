@@ -131,7 +131,7 @@ def wrong_type(
         record=None if record is None else shown(record),
         key=None if key is None else shown(key),
         hint=_awaited(mismatch.given)
-        or "give what the output type declares, or declare what is given (returns=)",
+        or "return what the output type declares, or declare what is returned (returns=)",
     )
 
 

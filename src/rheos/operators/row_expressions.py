@@ -31,19 +31,19 @@ _REFUSED = "refused: "
 
 
 def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
-    """Null of a type; rows for which `where` holds end the job with a text instead. The text says what
-    is wrong and, after "; ", what to do."""
-    # A strict cast is how an expression of Polars fails on the rows that it is told to.
+    """Return an expression that is null of a type. A row for which `where` is true ends the job with
+    `text`: the error and, after "; ", the hint."""
+    # A strict cast makes an expression of Polars fail on chosen rows.
     return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
 
 
 def refusal(text: str, hint: str) -> pl.exceptions.ComputeError:
-    """The error of a row function that refuses its rows: what is wrong, and what to do."""
+    """Return the error for a row function that refuses its rows, with a message and a hint."""
     return pl.exceptions.ComputeError(f"{_REFUSED}{text}; {hint}")
 
 
 def refused(error: BaseException) -> tuple[str, str] | None:
-    """What is wrong, and what to do, if an expression of `refusing`, or by `refusal`, has failed."""
+    """Return the message and the hint if an expression of `refusing`, or by `refusal`, has failed."""
     found = re.search(rf'{_REFUSED}(.+); (.+?)("\]|\n|$)', str(error))
     return None if found is None else (found[1], found[2])
 

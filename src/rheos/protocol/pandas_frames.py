@@ -1,7 +1,7 @@
 """Batches as frames of pandas and back, by the columns' types alone.
 
-What pandas does by itself depends on the rows of a batch: a column of integers becomes one of floats
-where one of them is null, and loses what is beyond 2**53. Here the dtype of a column follows from its
+The default conversion of pandas depends on the rows of a batch: integers become floats if one of them
+is null, and lose digits beyond 2**53. Here the dtype of a column follows from its
 type, whichever rows share the batch:
 
 | column | dtype |

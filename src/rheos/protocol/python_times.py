@@ -34,8 +34,8 @@ class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
 
 
 def datetimes(array: pa.Array) -> list[Any]:
-    """Returns the timestamps as datetimes: in the column's zone, or naive where it has none. One with
-    nanoseconds is a pandas.Timestamp, which is a datetime that has them."""
+    """Returns the timestamps as datetimes in the column's zone, or naive if it has none. If one has
+    nanoseconds, it becomes a pandas.Timestamp, a subclass of datetime that can represent them."""
     kind = array.type
     if kind.unit == "ns":
         return _with_nanoseconds(array, pa.timestamp("us", kind.tz), datetimes)
@@ -132,7 +132,7 @@ _FEW_ROWS = 128
 def _within_python(array: pa.Array) -> list[Any]:
     few = len(array) < _FEW_ROWS
     found = _listed(array) if few or not has_times_outside(array, PYTHON) else None
-    # What Python has no object for is an integer to numpy, or a missing value.
+    # If Python cannot represent a value, numpy returns an integer or a missing value.
     if found is None or (few and (int in map(type, found) or found.count(None) != array.null_count)):
         raise _beyond("date" if pa.types.is_date(array.type) else "datetime")
     return found

@@ -14,7 +14,7 @@ from rheos.protocol.elements import Batch, strip_hidden
 
 
 class AsText(str):
-    """A value that Python cannot hold, as text. Its `repr` has no quotes, as it is no string."""
+    """A value that Python cannot represent, as text. Its `repr` has no quotes: it is not a string."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -38,7 +38,7 @@ def rows_values(rows: Batch) -> list[dict[str, Any]]:
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Returns all values of a column as Python objects, or as `AsText` where Python has none."""
+    """Returns all values of a column as Python objects, or as `AsText` if Python has no such object."""
     try:
         return cast("list[Any]", column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -47,18 +47,18 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def shown_record(rows: Batch, row: int, limit: int = 500) -> str:
-    """Returns one row as text of at most `limit` characters."""
+    """Returns one row as a string of at most `limit` characters."""
     text = repr(row_values(rows, row))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shown_value(column: pa.Array, row: int) -> str:
-    """Returns one value as text."""
+    """Returns one value as a string."""
     return repr(value_of(column, row))
 
 
 def value_of(column: pa.Array, row: int) -> Any:
-    """Returns one value as a Python object, or as `AsText` where Python has none for it."""
+    """Returns one value as a Python object, or as `AsText` if Python has no such object."""
     try:
         return column[row].as_py()
     except (ValueError, OverflowError, pa.ArrowException):

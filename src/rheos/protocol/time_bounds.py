@@ -1,4 +1,4 @@
-"""Years that a form of a time can hold, and which times of a column lie outside them.
+"""Years that a representation of time supports, and the times of a column outside of them.
 
 Arrow counts time in integers, whose range is far wider than that of the forms that times are converted
 to. Converters differ in what they do with the rest: numpy returns an integer, Arrow writes the text
@@ -41,7 +41,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 def has_times_outside(array: pa.Array, years: Years) -> bool:
-    """Returns whether any timestamp or date in the array, nested ones too, lies outside the years."""
+    """Returns whether any timestamp or date in the array, nested ones too, is outside the years."""
     for leaf in times_in(array):
         bounds = _bounds(leaf.type, years)
         if bounds is None or not len(leaf):
@@ -55,7 +55,7 @@ def has_times_outside(array: pa.Array, years: Years) -> bool:
 
 
 def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
-    """Raises InputError, naming the column and the record, where a time lies outside the years.
+    """Raises InputError, naming the column and the record, if a time is outside the years.
 
     Args:
         rows: the rows that are about to be converted.

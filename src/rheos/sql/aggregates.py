@@ -245,9 +245,7 @@ def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
     share = compiler.compile(node.args["quantile"]).constant
     if share is None or not 0 <= float(share) <= 1:
-        raise compiler.sql.error(
-            "PERCENTILE takes a share from 0 to 1 that stands in the SQL", node, "write 0.95"
-        )
+        raise compiler.sql.error("PERCENTILE takes a constant share from 0 to 1", node, "write 0.95")
     value = compiler.cast(_number(compiler, node, value), types.DOUBLE)
     return Aggregated(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
 

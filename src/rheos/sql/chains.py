@@ -57,14 +57,15 @@ def _joined(like: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def _is_link(node: exp.Expr) -> bool:
-    """Of UNION, those that keep all rows: which are different depends on what is taken together."""
+    """Return whether a chain may contain the node. It may not contain UNION DISTINCT, whose result
+    depends on the grouping."""
     return isinstance(node, _CHAINED) and not (
         isinstance(node, exp.Union) and node.args.get("distinct")
     )
 
 
 def _goes_on(link: exp.Expr, left: exp.Expr) -> bool:
-    """Whether what stands left in a chain is of the chain, too, and says nothing more of itself."""
+    """Return whether the left operand belongs to the chain, too, and has no clauses of its own."""
     return (
         _is_link(left)
         and type(left) is type(link)

@@ -194,11 +194,11 @@ class StreamSql(Spark):
 _DIALECT = StreamSql()
 
 MOST_OPEN = 30
-"""How many brackets, CASE and signs may be open in each other at one place. Each is read within that
-around it, and Python's own stack holds a few dozens of them."""
+"""Maximum nesting of brackets, CASE and signs. The parser recurses for each, and Python's stack holds
+only a few dozen of them."""
 MOST_LEVELS = 50
-"""How deep an expression may be, such as a sum of so many parts: Polars reads no form of an expression
-that is more than 128 levels deep, and a level of SQL is two of them at least."""
+"""Maximum depth of an expression. Polars reads no serialised expression of more than 128 levels, and a
+level of SQL takes at least two."""
 _IN_STEPS = "say a part of it in WITH name AS (...), or compute it in a query in FROM"
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}

@@ -1,5 +1,5 @@
-"""Numbers as Java has them, on which Spark's results stand: how they are read of texts, written as
-texts, rounded and divided with a remainder. Row functions (`rheos.graph.row_functions`)."""
+"""Java's arithmetic, which Spark's results follow: parsing, formatting, rounding and remainders of
+numbers. Row functions (`rheos.graph.row_functions`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 WHITESPACE = "".join(map(chr, (*range(33), 127)))
-"""What Spark cuts off both ends of a text that it reads as something else."""
+"""Characters that Spark strips from both ends of a string before it parses it."""
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def texts_of_reals(columns: Sequence[pl.Series]) -> pl.Series:
 
 
 def _null_as(column: pl.Series, made: pl.Series) -> pl.Series:
-    """What was made of a column, null where the column is; NumPy has NaN there."""
+    """Return `made` with null where the column is null; NumPy has NaN there."""
     if column.null_count() == 0:
         return made
     return made.zip_with(column.is_not_null(), pl.Series([None], dtype=made.dtype))
@@ -107,8 +107,8 @@ def remainder(columns: Sequence[pl.Series]) -> pl.Series:
 
 
 def quotient(columns: Sequence[pl.Series]) -> pl.Series:
-    """Of two columns of floats. Where one is a constant, Polars multiplies by its reciprocal instead,
-    which may be another number, and does not for a batch of one row."""
+    """Divide two columns of floats. If one is a constant, Polars multiplies by its reciprocal instead.
+    That may be another number, and Polars does not do it for a batch of one row."""
     return _of_both(np.true_divide, columns)
 
 
@@ -126,8 +126,8 @@ _MOST_EXACT = 22
 
 
 def rounded(columns: Sequence[pl.Series], places: int) -> pl.Series:
-    """The decimal number that is written for each double, with so many digits behind the point (before
-    it, where they are negative): halves away from zero, and no negative zero."""
+    """Round each double, by the decimal number that it prints as, to `places` digits after the point
+    (before it, if negative). Halves are rounded away from zero; there is no negative zero."""
     [column] = columns
     values = column.to_numpy()
     scale = 10.0 ** min(abs(places), _MOST_EXACT)

@@ -1,7 +1,6 @@
-"""Java's regular expressions as those of Rust, which Polars computes.
+"""Java's regular expressions translated to Rust's, which Polars uses.
 
-Both read most patterns alike; where one text means different things, what Java means is written in
-Rust's words:
+Most patterns mean the same in both. The others are rewritten so that Rust matches what Java would:
 
     \\d+.       [0-9]+[^\\n\\r...]       digits of ASCII, and no line that ends
     \\Qa.b\\E    a\\.b                   what is quoted
@@ -24,7 +23,7 @@ _CLASSES = {
     "h": r"\t\x20\xA0\x{1680}\x{180e}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}",
     "v": r"\n\x0B\x0C\r\x{85}\x{2028}\x{2029}",
 }
-"""What stands for each within brackets; in capitals it is all others."""
+"""Characters of each class, as written within brackets. The capital letter is the complement."""
 _POSIX = {
     **{"Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "a-zA-Z", "Digit": "0-9"},
     **{"Alnum": "0-9a-zA-Z", "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": r"\x20-~"},
@@ -38,11 +37,11 @@ _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 class RustPattern:
     text: str
     groups: tuple[str, ...]
-    """The names of its groups, empty where one has none."""
+    """Names of the groups; empty for a group without a name."""
 
 
 class UnknownPatternError(Exception):
-    """What of a pattern Rust has no words for."""
+    """The part of a pattern that Rust cannot express."""
 
 
 def rust_pattern(pattern: str, *, asks: bool = False) -> RustPattern:
@@ -125,7 +124,7 @@ class _Reader:
         return found[0]
 
     def _class(self) -> str:
-        """What is between [ and ], with the classes in it."""
+        """Translate the characters between [ and ], with nested classes."""
         made = "["
         self.at += 1
         if self.pattern.startswith("^", self.at):
@@ -173,7 +172,7 @@ class _Reader:
                 self.at = len(self.pattern) if end < 0 else end + 2
                 return re.escape(quoted).replace("\\\n", "\\n")
             case "Z":
-                raise UnknownPatternError(r"\Z is not known: write \z for the end of the text")
+                raise UnknownPatternError(r"\Z is not supported: write \z for the end of the string")
         if char.isascii() and char.isalnum():
             return f"\\{char}"
         return f"\\x{{{ord(char):x}}}" if char else "\\"
@@ -210,13 +209,13 @@ def rust_replacement(text: str, groups: tuple[str, ...]) -> str:
         at += 1
         if char == "\\":
             if at == len(text):
-                raise UnknownPatternError("a character is missing behind the last \\")
+                raise UnknownPatternError("a character is missing after the last \\")
             made += text[at].replace("$", "$$")
             at += 1
         elif char == "$":
             found = re.compile(r"([0-9]+)|\{([a-zA-Z]\w*)\}", re.ASCII).match(text, at)
             if found is None:
-                raise UnknownPatternError("a number or {name} is missing behind $: \\$ is a dollar")
+                raise UnknownPatternError("a number or {name} is missing after $: \\$ is a dollar")
             # As many digits as there are groups for.
             name, at = found[1] or found[2], found.end()
             while found[1] and len(name) > 1 and int(name) > len(groups):

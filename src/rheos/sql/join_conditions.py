@@ -57,8 +57,8 @@ _MOST_PARTS = 64
 
 
 def few_parts(condition: exp.Expr) -> list[exp.Expr]:
-    """What is all to hold, where that is not much; of more, those that only compare what a row has are
-    one condition."""
+    """Return the conditions joined by AND. If there are many, plain ones after the first few are
+    combined into one; those with queries or unknown functions stay separate."""
     parts = [*parts_of(condition)]
     if len(parts) <= _MOST_PARTS:
         return parts

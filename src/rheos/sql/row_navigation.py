@@ -223,9 +223,7 @@ class RowNavigation:
         n = 1 if name in ("prev", "next") else 0
         if far:
             if not isinstance(far[0], exp.Literal) or not far[0].name.isdigit():
-                raise self.sql.error(
-                    f"{name.upper()} takes a whole number that stands in the SQL", far[0]
-                )
+                raise self.sql.error(f"{name.upper()} takes a whole number written in the SQL", far[0])
             n = int(far[0].name)
         if name in ("first", "last"):
             return self._offset(node, name == "first", value, n)

@@ -1,4 +1,4 @@
-"""Dates and times that are read of texts, in all forms that Spark's casts read. Row functions
+"""Parsing of dates and times in all forms that Spark's casts accept. Row functions
 (`rheos.graph.row_functions`).
 
     2026    2026-3    2026-03-01    2026-03-01T12    2026-03-01 12:34:56.789 Europe/Berlin
@@ -36,7 +36,7 @@ _COMMON_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](?
 
 
 def days_of_texts(columns: Sequence[pl.Series]) -> pl.Series:
-    """DATE, null for a text that is none."""
+    """Parse dates; null for a string that is not a date."""
     texts = columns[0].str.strip_chars(WHITESPACE)
     common = _matching(texts, _COMMON_DATE)
     made = common.str.to_date("%Y-%m-%d", strict=False)
@@ -44,7 +44,7 @@ def days_of_texts(columns: Sequence[pl.Series]) -> pl.Series:
 
 
 def moments_of_texts(columns: Sequence[pl.Series], *, zoned: bool) -> pl.Series:
-    """Microseconds after the beginning of 1970, null for a text that is no time.
+    """Parse times, as microseconds since 1970; null for a string that is not a time.
 
     A text without a zone is in UTC. `zoned` says whether a zone in the text counts: for TIMESTAMP_NTZ
     Spark passes over it.
@@ -60,7 +60,7 @@ def _matching(texts: pl.Series, form: str) -> pl.Series:
 
 
 def _with_rest(texts: pl.Series, made: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """What was made of the common form, with what is read of the different texts of all others."""
+    """Return `made`, which has the strings of the common form; each other string is parsed once."""
     unread = made.is_null() & texts.is_not_null()
     if not unread.any():
         return made
@@ -143,7 +143,7 @@ _SHORT = {
     **{"EST": "-05:00", "MST": "-07:00", "HST": "-10:00"},
     **dict.fromkeys(("Z", "UTC", "GMT", "UT"), "+00:00"),
 }
-"""What Java calls zones by three letters."""
+"""Java's zone names of three letters."""
 _MOST_OFFSET_S = 18 * 3600
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_800_000_000
@@ -153,7 +153,7 @@ _CYCLE_US = 146_097 * _DAY_US
 
 
 def _shifts_us(zones: pl.Series, local_us: pl.Series) -> pl.Series:
-    """How far each zone is ahead of UTC at a time of its clocks; null where there is no such zone."""
+    """Return the offset of each zone from UTC at a local time; null for an unknown zone."""
     named = zones.unique().drop_nulls()
     fixed = pl.Series([_offset_us(name) for name in named], dtype=pl.Int64)
     shifts = zones.replace_strict(named, fixed, default=None).zip_with(
@@ -181,7 +181,7 @@ def _regional_shift_us(zone: str, local_us: int) -> int | None:
 
 
 def _offset_us(zone: str) -> int | None:
-    """Of a zone that is an offset; None where it is none, or too far."""
+    """Return the offset if the zone is written as one; None otherwise, or if it is out of range."""
     found = _OFFSET.fullmatch(_SHORT.get(zone, zone))
     if found is None:
         return None

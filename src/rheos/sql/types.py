@@ -159,7 +159,7 @@ def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
     if is_integer(left) and is_integer(right):
         return max(left, right, key=_INTEGERS.index)
     if is_floating(left) or is_floating(right):
-        # As in Spark: whole numbers beside a FLOAT become one.
+        # As in Spark, a whole number next to a FLOAT becomes a FLOAT.
         wide = any(is_decimal(each) or each == DOUBLE for each in (left, right))
         return DOUBLE if wide else pl.Float32()
     return decimal_types.common(as_decimal(left), as_decimal(right))
@@ -234,7 +234,7 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
 
 
 def whole_number_of(text: pl.Expr, form: str) -> pl.Expr:
-    """The digits before the point of a text of that form, with a sign, as a text; null for others."""
+    """Return the sign and the digits before the point of strings that match `form`; null for others."""
     stripped = text.str.strip_chars(WHITESPACE)
     fits = stripped.str.contains(f"(?-u)^[+-]?{form}$")
     digits = stripped.str.extract(r"^\+?(-?[0-9]*)").str.replace(r"^(-?)$", "${1}0")
@@ -242,7 +242,7 @@ def whole_number_of(text: pl.Expr, form: str) -> pl.Expr:
 
 
 def _within(value: pl.Expr, to: pl.DataType) -> pl.Expr:
-    """A float without what is behind its point; the least or the greatest, where it is beyond."""
+    """Return a float without its fraction, limited to the range of the type."""
     most = _RANGES[type(to)]
     whole = pl.when(value.is_nan()).then(0.0).otherwise(value.cast(DOUBLE))
     return (
@@ -286,7 +286,7 @@ def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:
         return plain
     point = pl.Decimal(kind.scale, kind.scale)
     small = value.abs() < pl.lit(Decimal(1).scaleb(-_PLAIN_DIGITS), dtype=point)
-    # Those of 0 are a single 0.
+    # Zero has a single digit.
     digits = plain.str.strip_prefix("-").str.slice(2).str.strip_chars_start("0")
     digits = pl.when(digits == "").then(pl.lit("0")).otherwise(digits)
     first, others = digits.str.slice(0, 1), digits.str.slice(1)
@@ -298,7 +298,7 @@ def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:
 
 
 MOST_DAYS = 95_000_000
-"""How far from 1970 a day may be that is looked at: Polars has no calendar beyond the year 262000."""
+"""Maximum distance of a day from 1970 for calendar functions: Polars supports years up to 262000."""
 
 
 def dated(value: pl.Expr, kind: pl.DataType) -> pl.Expr:

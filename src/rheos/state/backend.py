@@ -23,7 +23,7 @@ from rheos.state.stores import ListStore, MapStore, ValueStore
 from rheos.state.timers import TimerService
 
 _ONE_OF = 8
-"""One of so many keys of a batch has the sizes of its lists and maps looked at."""
+"""The sizes of lists and maps are checked for one in this number of keys of a batch."""
 
 
 class KeyedStateBackend(ABC):

@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 200
 
 
 class KeyContents(Enum):
-    """What a key keeps, the field of `rh.StateConfig` that limits it, and what keeps less."""
+    """A kind of state of a key: name, field of `rh.StateConfig` that limits it, how to keep less."""
 
     WINDOW_ROWS = (
         "rows of windows",
@@ -99,7 +99,7 @@ class KeyLimit:
     largest: int = 0
     """The most that a key has kept in this attempt; exact to an eighth."""
     key: str = ""
-    """The key that has kept so much."""
+    """The key that has kept the most."""
 
     def __post_init__(self) -> None:
         self._set_due()

@@ -43,7 +43,7 @@ _DELETED_IN_HEAP = 1024
 Timer = tuple[int, Key]
 
 _Frozen: TypeAlias = tuple[bytes, int, list[Timer], list[Timer]]
-"""Of one kind of timers: its mark, the watermark up to which they have fired, those to write, those to
+"""One kind of timers: its mark, the watermark up to which they have fired, timers to write, timers to
 delete."""
 
 
@@ -91,8 +91,8 @@ class TimerQueue(ABC):
 
     @abstractmethod
     def pop(self, until_ms: int) -> Timer | None:
-        """Remove and return the first timer at or before `until_ms`. Return None if there is none, or
-        if the watermark has not advanced to it since timers were fired last."""
+        """Remove and return the first timer at or before `until_ms`. Return None if no such timer
+        exists, or if the watermark has not advanced to it since timers last fired."""
 
     @abstractmethod
     def clear(self) -> None: ...

@@ -113,11 +113,11 @@ class SinkCommits:
         self._staged: dict[CheckpointId, list[bytes]] = {}
         self._requested = _NONE
         self._complete_us: dict[CheckpointId, int] = {}
-        """When those of `_staged` were requested that are in the log."""
+        """Request time of each staged checkpoint that the log contains."""
         self._running: tuple[CheckpointId, Completion[None]] | None = None
         self._back_off = BackOff(_FOR_EVER_US, first_us=_FIRST_RETRY_US, longest_us=_LONGEST_RETRY_US)
         self.retry_at_us: int | None = None
-        """When a failed commit is retried; None if none is waiting for that."""
+        """Time of the next retry of a failed commit; None if no retry is due."""
         self._began_us = 0
         self._published_us = now_us()
         self.commits = 0

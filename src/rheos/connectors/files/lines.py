@@ -56,7 +56,7 @@ class LinesDecoder(ChunkDecoder):
         encoding: str | None = None,
         skip_bad: bool = False,
     ) -> None:
-        """`encoding` is that of the text in the file; None for UTF-8, which is read as it is."""
+        """`encoding` is the encoding of the file; None for UTF-8, which needs no conversion."""
         assert format.in_lines is not None
         self._path = path
         self._format = format

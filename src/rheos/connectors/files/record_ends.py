@@ -1,4 +1,4 @@
-"""Where records begin in lines whose fields may hold line ends within quotes, as in CSV.
+"""The ends of records in lines whose quoted fields may contain line ends, as in CSV.
 
 A quote opens a field only at its beginning, and closes it only at its end. A line whose quotes are not
 so is a record by itself, as bad as it may be: it does not take in the lines after it.
@@ -56,7 +56,7 @@ class RecordEnds:
         if len(quotes) % 2:
             if final:
                 return None
-            # What comes after the data may close the last one.
+            # Later data may close the last quote.
             ends = ends[ends < quotes[-1]]
             raw, quotes = raw[: quotes[-1]], quotes[:-1]
             if not len(ends):

@@ -37,7 +37,7 @@ class FileSource(Source):
     replay: Replay | None = None
     compression: Codec | None = None
     encoding: str | None = None
-    """Of the text in files of lines; None for UTF-8."""
+    """Encoding of line-based files; None for UTF-8."""
     bounded: bool = field(default=True, init=False)
 
     def record_class(self) -> type | None:

@@ -1,4 +1,4 @@
-"""Files of text in other encodings than UTF-8, read as UTF-8."""
+"""Text files in encodings other than UTF-8, read as UTF-8."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def check_encoding(encoding: str) -> str | None:
         "".encode(encoding)
     except (LookupError, TypeError, ValueError):
         raise ProgramError(
-            f"encoding={encoding!r} is no encoding of text",
-            hint='write one that Python knows, such as "latin-1", "cp1252" or "utf-16"',
+            f"encoding={encoding!r} is not a text encoding",
+            hint='use an encoding of Python, such as "latin-1", "cp1252" or "utf-16"',
         ) from None
     return None if found.name in ("utf-8", "utf-8-sig") else found.name
 
@@ -37,7 +37,7 @@ class Transcoded:
     def _rewind(self) -> None:
         self._decoder = codecs.getincrementaldecoder(self._encoding)()
         self._read = 0
-        """How many bytes of the file have gone through the decoder."""
+        """Number of bytes of the file that the decoder has consumed."""
         self._rest = b""
         self._at = 0
         self._ended = False

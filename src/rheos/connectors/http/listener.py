@@ -1,4 +1,4 @@
-"""Where the webhook source and the event sink listen, by the listener that all of Rheos uses.
+"""The addresses of the webhook source and the event sink, and their use of the shared listener.
 
 On loopback without a token, only requests that name this machine are answered, and those of a page of
 another site are not: a browser would send them for any page that its user visits.

@@ -20,13 +20,13 @@ from rheos.redaction import without
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 
 ANSWER_S = 10.0
-"""How long a call to the brokers may take without progress, in seconds, before it is abandoned. The
+"""Maximum time without progress of a call to the brokers, in seconds; then it is abandoned. The
 client does not keep all of its own limits, so the sink's calls run under this one (`BoundedCalls`)."""
 GRACE_S = 2.0
-"""How much longer a call may take that is passed a limit of its own, before it is abandoned."""
+"""Seconds that a call with its own time limit may exceed it before it is abandoned."""
 _DEFAULTS: Mapping[str, Value] = {
-    # A broker that is back, or behind a link that is up again, is used within a second or two, and not
-    # when the client's own limits of 10, 30 and 60 s have passed.
+    # When a broker, or the link to it, is up again, the client uses it within a second or two, and not
+    # only after its own limits of 10, 30 and 60 s.
     "reconnect.backoff.max.ms": 1000,
     "socket.connection.setup.timeout.ms": 5000,
     "socket.timeout.ms": 10_000,

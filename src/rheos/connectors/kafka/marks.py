@@ -15,7 +15,7 @@ from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_erro
 from rheos.errors import RheosError
 
 CREATED_WITHIN_S = 30.0
-"""How long a new writer waits for a broker, in seconds: it may be starting, too."""
+"""Maximum time that a new writer waits for a broker, in seconds: the broker may be starting, too."""
 _AGAIN_S = 0.1
 _COORDINATOR_COMES = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 

@@ -199,7 +199,7 @@ class Producing:
 
 
 class _Stall:
-    """How long the brokers have taken no record while some wait."""
+    """The time during which brokers have accepted no record although some are waiting."""
 
     def __init__(self, producing: Producing, limit_s: float, doing: str) -> None:
         self._producing = producing

@@ -26,13 +26,13 @@ _ENCODED_ROWS = 8_192
 """At once, at the most."""
 _GATHER_BYTES = 4 << 20
 _AHEAD_BYTES = 256 << 20
-"""What is staged while a commit runs, or is retried, may grow to this, or to as much as that commits:
-then the writer has no room, and rows wait."""
+"""Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
+limit the writer accepts no more rows, and they wait."""
 _REFRESH_US = 24 * 3_600_000_000
 """A mark is written again long before brokers forget it."""
 _STALLED_S = 60.0
-"""How long an at-least-once writer waits for brokers that take no record, before the attempt fails and
-is restarted."""
+"""Seconds that an at-least-once writer waits for brokers that accept no record. Then the attempt fails
+and is restarted."""
 
 
 @dataclass(frozen=True, repr=False)

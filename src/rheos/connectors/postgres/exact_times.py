@@ -46,8 +46,8 @@ def exact_times(rows: Batch) -> Batch:
 
 
 def with_era(times: pa.Array) -> pa.Array:
-    """Returns timestamps or dates as text, of which some are before the year 1: PostgreSQL has no year
-    0, and counts those before it as BC."""
+    """Returns timestamps or dates as strings; some are before the year 1. PostgreSQL has no year 0, and
+    writes earlier years as BC."""
 
     def shown(text: str | None) -> str | None:
         found = text and _YEAR.fullmatch(text)

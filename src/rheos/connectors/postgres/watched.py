@@ -20,7 +20,7 @@ from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 T = TypeVar("T")
 
 ANSWER_S = 15.0
-"""How long a call may take before the server is asked whether it is alive, in seconds."""
+"""Seconds after which a running call makes us check whether the server is alive."""
 _ALIVE_S = 5.0
 
 

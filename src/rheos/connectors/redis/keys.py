@@ -1,8 +1,8 @@
-"""Keys of Redis that are made of columns: `visits:{country}:{page}`.
+"""Redis keys that are built from columns: `visits:{country}:{page}`.
 
-Two rows may not meet at one key unless their columns are equal. So the text behind a column must show
-where its value ends: a value that holds it, as "de:a" does here, is refused or escaped. The last column
-may hold anything.
+Two rows must not share a key unless their key columns are equal. So the separator after a column must
+show where its value ends: a value that contains it, such as "de:a" here, is refused or escaped. The
+last column may contain anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rheos.connectors.schemas import check_column, is_bytes, shown_row
 from rheos.errors import InputError, ProgramError
 
 Separators: TypeAlias = Literal["refuse", "escape", "keep"]
-"""What happens to a value that holds the text behind its column."""
+"""Treatment of a value that contains the separator after its column."""
 
 _PART = re.compile(r"\{([^{}]*)\}")
 _ESCAPES = b"%0123456789ABCDEFabcdef"
@@ -87,7 +87,7 @@ class KeyPattern:
         return concatenated(*parts)
 
     def _told_apart(self, value: pa.Array, name: str, text: bytes, rows: pa.RecordBatch) -> pa.Array:
-        """Return the values such that the first `text` in a value and `text` is behind the value."""
+        """Return the values, which must not contain `text`, or escape it. Raises InputError."""
         if self.separators == "keep":
             return value
         if self.separators == "escape":

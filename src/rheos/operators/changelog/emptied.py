@@ -154,7 +154,7 @@ class EmptiedOperator(KeyedStateOperator):
         if output is None or not order:
             return
         if gone:
-            # What is not a column of the key is as in the row that truncates.
+            # Columns outside the key have the values of the TRUNCATE row.
             deleted = batch.take(pa.array(origins))
             columns = dict(zip(batch.schema.names, deleted.columns, strict=True))
             for name, values in zip(self._known_by, self._keys.columns(gone), strict=True):

@@ -83,7 +83,7 @@ class TruncationOperator(Operator):
         yield from self._with_marks(batch, columns, output.schema)
 
     def _unknown(self, ops: pa.Array) -> npt.NDArray[np.bool_]:
-        if not self._spec.skips:  # What is not known has ended the job before.
+        if not self._spec.skips:  # An unknown `op` has already ended the job.
             return np.zeros(len(ops), np.bool_)
         found: npt.NDArray[np.bool_]
         found = pc.starts_with(ops, REJECTED).to_numpy(zero_copy_only=False)

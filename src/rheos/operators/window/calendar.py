@@ -94,7 +94,7 @@ class CalendarSteps:
             found: Ints = months // self.length.months
         else:
             found = (local - anchor_ms(self.length)) // self.length.ms
-        # Where a clock was set back by more than a step, later steps have begun already.
+        # If a clock was set back by more than a step, later steps have already begun.
         while True:
             begun = self.starts(found + 1) <= ts
             if not begun.any():

@@ -37,7 +37,7 @@ from rheos.operators.window.columns import (
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Cut: TypeAlias = Mapping[str, int | str]
-"""How windows are cut. An int is in ms; a str is a word, such as a time zone."""
+"""Parameters of the windows. An int is in ms; a str is a name, such as a time zone."""
 IntOrInts = TypeVar("IntOrInts", int, Ints)
 
 

@@ -156,7 +156,7 @@ class TotalsTable(AggregateTable):
         self._of_nan: list[tuple[int, OfNan]] = [
             (place, column.of_nan) for place, column in enumerate(kept) if column.of_nan is not None
         ]
-        """What is computed otherwise if there is a NaN, by its place."""
+        """Expressions to replace if there is a NaN, by position."""
         arrays = {column.name: column.array for column in kept if column.array is not None}
         self._reduces = {name: array.reduce for name, array in arrays.items()}
         """How columns are merged as arrays."""
@@ -409,7 +409,7 @@ class GatheredTable(AggregateTable):
                 self._results.append(state.result.alias(name))
         self._column = first.state.partition(".")[2]
         self._totals = TotalsTable(keys, reduced, windows) if reduced else None
-        """What reduces the values of a key and window."""
+        """Reduces the values of a key and window; None if no column can be reduced."""
 
     @property
     def required(self) -> list[str]:

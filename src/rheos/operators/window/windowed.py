@@ -60,7 +60,7 @@ class WindowOperator(Operator):
     _waiting: WaitingRows | None = None
     """Rows that are to be absorbed together; None where they are as they come."""
     _held_ms = 0
-    """How long after its end a window fires first. In batch: the allowed lateness, see `fire_once`."""
+    """Delay of the first firing after a window's end. In batch: the allowed lateness (`fire_once`)."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx)

@@ -26,7 +26,7 @@ _CYCLE_MS = 146_097 * _DAY_S * 1000
 _FIRST_YEAR = 3
 _LAST_YEAR = 2400
 _FEW_YEARS = 50
-"""Where times span more years than this, only the years that occur are looked up."""
+"""If times span more years than this, only the years that occur are looked up."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

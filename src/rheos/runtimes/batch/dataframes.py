@@ -103,7 +103,7 @@ class Translation:
     readable_errors: bool = False
     """Errors begin with their own text, for readers of Spark's exceptions."""
     limits: StateConfig = field(default_factory=StateConfig)
-    """What one key may keep."""
+    """Limits of the state of one key."""
 
     @property
     def plan(self) -> PhysicalPlan:

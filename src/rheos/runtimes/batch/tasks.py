@@ -88,7 +88,7 @@ class Task:
     batch_rows: int
     context: JobContext
     limits: StateConfig
-    """What one key may keep; all else of it does not count in batch."""
+    """Limits of the state of one key. Batch jobs ignore its other fields."""
     output: Output
 
 

@@ -82,7 +82,7 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
 
 
 def _tried(value: Typed, to: pl.DataType) -> pl.Expr | None:
-    """What TRY_CAST gives, where that is not what CAST gives: nothing is cut off and nothing wraps."""
+    """Return the result of TRY_CAST if it differs from CAST: it drops no digits and does not wrap."""
     if not types.is_integer(to):
         return None
     if value.type == types.TEXT:

@@ -108,7 +108,7 @@ def _among_constants(compiler: Compiler, node: exp.In, value: Typed, others: Seq
     return Typed(expr.is_in(pl.lit(pl.concat(columns).implode())), types.BOOLEAN, node)
 
 
-# --- parts of texts -----------------------------------------------------------------------------------
+# --- parts of strings ---------------------------------------------------------------------------------
 
 
 @function(exp.StartsWith, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)

@@ -94,7 +94,7 @@ def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
 
 
 _MOST_PLACES = 400
-"""No DOUBLE has a digit further behind its point, or before it."""
+"""No DOUBLE has a digit further from its point, on either side."""
 
 
 @computes(exp.Round)
@@ -108,7 +108,7 @@ def round_(compiler: Compiler, node: exp.Round) -> Typed:
         said = compiler.compile(digits)
         if not isinstance(said.constant, int) or isinstance(said.constant, bool):
             raise compiler.sql.error(
-                "ROUND takes a number of digits that stands in the SQL", digits, "write ROUND(price, 2)"
+                "ROUND takes a constant number of digits", digits, "write ROUND(price, 2)"
             )
         places = max(-_MOST_PLACES, min(said.constant, _MOST_PLACES))
     if types.is_integer(value.type):
@@ -121,7 +121,8 @@ def round_(compiler: Compiler, node: exp.Round) -> Typed:
 
 
 def _whole_rounded(value: pl.Expr, kind: pl.DataType, zeros: int) -> pl.Expr:
-    """Whole numbers that end with so many zeros; what is too large for its type wraps, as in Spark."""
+    """Round whole numbers so that they end with `zeros` zeros. Results too large for the type wrap
+    around, as in Spark."""
     if zeros <= 0:
         return value
     if zeros > _MOST_ZEROS:

@@ -64,7 +64,7 @@ def array_size(compiler: Compiler, node: exp.ArraySize) -> Typed:
 
 @computes_named("size", "cardinality")
 def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Of no list it is -1, as Spark has it."""
+    """Compile SIZE. The size of a null list is -1, as in Spark."""
     if len(node.expressions) != 1:
         raise compiler.sql.error("SIZE takes an ARRAY", node, "name a list")
     return Typed(_length(compiler, node, node.expressions[0]).fill_null(-1), types.INT, node)

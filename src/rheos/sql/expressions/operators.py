@@ -79,12 +79,12 @@ def _of_decimals(
     if not any(map(types.is_decimal, kinds)) or any(map(types.is_floating, kinds)):
         return None
     kind = result(_digits(left), _digits(right))
-    # How it is computed, and to which type, is up to `graph.exact_decimals`.
+    # `graph.exact_decimals` decides how it is computed, and the type.
     return Typed(compute(left.expr, right.expr).cast(kind, strict=False), kind, node)
 
 
 def _digits(value: Typed) -> pl.Decimal:
-    """Return the decimals that a side is computed as: an integer in the text has its own digits."""
+    """Return the decimal type of an operand. An integer constant has the digits that are written."""
     if value.is_constant and isinstance(value.constant, int):
         narrow = decimal_types.of_constant(value.constant)
         assert narrow is not None

@@ -43,7 +43,7 @@ def _like(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
     value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
     if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
         raise compiler.sql.wrong_type(
-            "LIKE compares a STRING with a pattern that stands in the SQL",
+            "LIKE compares a STRING with a constant pattern",
             node if value.type == types.TEXT else value.node,
             "write name LIKE 'a%'",
         )
@@ -75,7 +75,7 @@ def regexp_like(compiler: Compiler, node: exp.RegexpLike) -> Typed:
     value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
     if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
         raise compiler.sql.wrong_type(
-            "RLIKE compares a STRING with a pattern that stands in the SQL",
+            "RLIKE compares a STRING with a constant pattern",
             node,
             "write name RLIKE '^a'",
         )
@@ -92,7 +92,7 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
     number = 1 if group is None else compiler.compile(group).constant
     if not isinstance(pattern.constant, str) or not isinstance(number, int):
         raise compiler.sql.error(
-            "REGEXP_EXTRACT takes a pattern and a group that stand in the SQL",
+            "REGEXP_EXTRACT takes a constant pattern and a constant group",
             node,
             "write REGEXP_EXTRACT(url, '/([a-z]+)', 1)",
         )
@@ -104,7 +104,7 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
             "put what is to be extracted in brackets; group 0 is all that is found",
         )
     found = value.str.extract(form.text, number)
-    # What is not found is an empty text in Spark.
+    # If nothing is found, Spark returns an empty string.
     return Typed(pl.when(value.is_not_null()).then(found.fill_null("")), types.TEXT, node)
 
 
@@ -115,7 +115,7 @@ def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
     pattern, new = compiler.compile(node.expression), compiler.compile(node.args["replacement"])
     if not isinstance(pattern.constant, str) or not isinstance(new.constant, str):
         raise compiler.sql.error(
-            "REGEXP_REPLACE takes a pattern and a text that stand in the SQL",
+            "REGEXP_REPLACE takes a constant pattern and a constant replacement",
             node,
             "write REGEXP_REPLACE(name, '[0-9]+', '#')",
         )
@@ -147,7 +147,7 @@ def split(compiler: Compiler, node: exp.RegexpSplit) -> Typed:
     most = -1 if limit is None else compiler.compile(limit).constant
     if not isinstance(pattern.constant, str) or not isinstance(most, int):
         raise compiler.sql.error(
-            "SPLIT takes a pattern, and a limit, that stand in the SQL",
+            "SPLIT takes a constant pattern and a constant limit",
             node,
             "write SPLIT(name, '[,;]')",
         )
@@ -167,7 +167,7 @@ _TEXTS = pl.List(pl.String())
 
 
 def _at_most(parts: pl.Expr, whole: pl.Expr, most: int) -> pl.Expr:
-    """So many parts; `whole` are those with what stands behind each."""
+    """Return at most `most` parts; `whole` has each part with all that follows it."""
     if most <= 0:
         return parts
     last = whole.list.slice(most - 1).list.join("")
@@ -179,7 +179,7 @@ def _at_most(parts: pl.Expr, whole: pl.Expr, most: int) -> pl.Expr:
 
 
 def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustPattern:
-    """Raises ProgramError where it is none."""
+    """Return the pattern for Polars. Raises ProgramError if it is not a valid pattern."""
     try:
         made = rust_pattern(pattern.constant, asks=asks)
         pl.select(pl.lit("").str.contains(made.text))
@@ -195,7 +195,7 @@ _PROBES = ("", "a", "a b", "1", "\n", " ", "aa", ".,")
 
 
 def _refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None:
-    """Where nothing is found between two characters, Java and Rust count that differently."""
+    """Refuse a pattern that matches the empty string: Java and Rust count such matches differently."""
     found = pl.select(pl.Series(_PROBES).str.extract_all(form.text).explode()).to_series()
     if (found == "").any():
         raise compiler.sql.error(

@@ -133,7 +133,7 @@ class Compiler:
         return [self.cast(value, kind) for value in values], kind
 
     def cast_text(self, value: Typed, to: pl.DataType) -> Typed:
-        """A text that stands in the SQL as what it is compared with."""
+        """Return a constant string as the type that it is compared with."""
         if not (value.is_constant and isinstance(value.constant, str)):
             return value
         made = self.cast(value, to)
@@ -247,8 +247,8 @@ SMALL_WHOLE = replace(WHOLE, to=types.INT)
 """An INT: of a BIGINT the last 32 bits count."""
 DAY = Takes("a DATE or TIMESTAMP", _is_time, types.DATE)
 MOMENT = Takes("a TIMESTAMP", _is_time, types.TIMESTAMP)
-CONSTANT_TEXT = replace(TEXT, what="a text that stands in the SQL", constant=True)
-CONSTANT_WHOLE = replace(WHOLE, what="a whole number that stands in the SQL", constant=True)
+CONSTANT_TEXT = replace(TEXT, what="a string written in the SQL", constant=True)
+CONSTANT_WHOLE = replace(WHOLE, what="a whole number written in the SQL", constant=True)
 
 
 def optional(takes: Takes, default: Any = None) -> Takes:

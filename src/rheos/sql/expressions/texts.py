@@ -34,7 +34,7 @@ def lower(this: pl.Expr) -> pl.Expr:
 
 @computes(exp.Length)
 def length(compiler: Compiler, node: exp.Length) -> Typed:
-    """Of characters; of bytes, where it is BINARY."""
+    """Compile LENGTH: the number of characters, or of bytes if the value is BINARY."""
     compiler.sql.only(node, ("this",))
     value = compiler.compile(node.this)
     size = value.expr.bin.size() if value.type == pl.Binary() else None
@@ -97,7 +97,7 @@ def _joined(compiler: Compiler, node: exp.Expr, parts: list[exp.Expr]) -> Typed:
 
 @computes(exp.ConcatWs)
 def concat_ws(compiler: Compiler, node: exp.ConcatWs) -> Typed:
-    """Texts, and the elements of arrays of texts, without those that are null."""
+    """Compile CONCAT_WS: it joins strings and elements of arrays of strings, without nulls."""
     compiler.sql.only(node, ("expressions", "safe", "coalesce", "flatten"))
     first, *parts = node.expressions
     between = compiler.text(first, "CONCAT_WS").expr

@@ -232,7 +232,7 @@ def weekday(this: pl.Expr) -> pl.Expr:
     return (this.dt.weekday() - 1).cast(types.INT)
 
 
-# --- as texts -----------------------------------------------------------------------------------------
+# --- as strings ---------------------------------------------------------------------------------------
 
 
 def _padded(number: pl.Expr, width: int | pl.Expr) -> pl.Expr:
@@ -243,7 +243,7 @@ def _year(moment: pl.Expr, letters: int) -> pl.Expr:
     year = moment.dt.year()
     if letters == 2:
         return _padded(year.abs() % 100, 2)
-    # Those of more than four digits have a sign, where four are asked for.
+    # A year of more than four digits has a sign if the format has four letters.
     sign = pl.when((year > 9999) & (letters > 3)).then(pl.lit("+")).otherwise(pl.lit(""))
     return sign + _padded(year, letters + (year < 0).cast(types.INT))
 
@@ -273,7 +273,7 @@ _LETTERS: dict[str, tuple[_Letters, int]] = {
     "E": (lambda t, n: t.dt.strftime("%a" if n < 4 else "%A"), 4),
     "a": (lambda t, n: pl.when(t.dt.hour() < 12).then(pl.lit("AM")).otherwise(pl.lit("PM")), 1),
 }
-"""What stands for each letter of a format, and how often it may stand there."""
+"""Result of each letter of a format, and how many times the letter may be repeated."""
 _PARTS_OF_FORMAT = re.compile(
     r"'(?P<quoted>(?:[^']|'')*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>[^A-Za-z'])"
 )
@@ -287,7 +287,7 @@ def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
     moment = compiler.cast(_time(compiler, of, "DATE_FORMAT"), types.TIMESTAMP).expr
     pattern = compiler.compile(written).constant
     if not isinstance(pattern, str):
-        raise compiler.sql.error("DATE_FORMAT takes a format that stands in the SQL", written)
+        raise compiler.sql.error("DATE_FORMAT takes a constant format", written)
     parts, at = [pl.lit("")], 0
     for found in _PARTS_OF_FORMAT.finditer(pattern):
         part = _part_of_format(found, moment)

@@ -157,8 +157,8 @@ class DiskTimerQueue(TimerQueue):
         return len(self._changes)
 
     def note_overdue(self) -> None:
-        """Has overdue timers written again before a snapshot, which stores how far timers have fired.
-        Those that were written among the rows of a batch do not have it."""
+        """Writes overdue timers again before a snapshot, with the watermark up to which they fired.
+        Timers that were written within a batch do not have it yet."""
         if self.heap and self.heap[0][0] <= self.fired_ms:
             overdue = ((at, key) for at, _, key in self.heap if at <= self.fired_ms)
             self._changes |= {timer: True for timer in overdue if timer in self._live}
