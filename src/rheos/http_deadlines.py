@@ -27,7 +27,7 @@ class Deadline:
         self.restart()
 
     def restart(self) -> None:
-        """Gives the next request its time."""
+        """Restarts the deadline for the next request."""
         self._until_s = time.monotonic() + self.within_s
 
     def left_s(self) -> float:

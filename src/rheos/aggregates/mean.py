@@ -79,13 +79,13 @@ def mean(column: str) -> Agg:
 
 
 def averaged_type(kind: pa.DataType) -> pa.DataType:
-    """The type of means of values of a type."""
+    """Return the type of means of values of a type."""
     return mean_type(kind) if pa.types.is_decimal(kind) else pa.float64()
 
 
 def means(sums: Units, counts: Ints, none: Any, kind: pa.DataType, digits: int) -> pa.Array:
-    """Sums by counts, of a type; null where `none` is true. Means of decimals have `digits` more after
-    the point than their sums. Raises SumTooLarge."""
+    """Divide sums by counts, with results of type `kind`; null where `none` is true. Means of decimals
+    have `digits` more digits after the point than their sums. Raises SumTooLarge."""
     if not pa.types.is_decimal(kind):
         return pa.array(sums.floats() / np.maximum(counts, 1), mask=none)
     try:

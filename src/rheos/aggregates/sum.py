@@ -70,14 +70,14 @@ def sum(column: str) -> Agg:
 
 
 def summed_type(kind: pa.DataType) -> pa.DataType:
-    """The type of sums of values of a type."""
+    """Return the type of sums of values of a type."""
     if pa.types.is_decimal(kind):
         return sum_type(kind)
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()
 
 
 def stored_units(parts: Mapping[str, pa.Array]) -> Units:
-    """The sums that cells of whole numbers froze."""
+    """Return the sums from the state of integer cells."""
     beyond = parts["beyond"].fill_null(0).to_numpy() if "beyond" in parts else None
     return Units(parts["sum"].fill_null(0).to_numpy(), beyond)
 

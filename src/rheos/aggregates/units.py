@@ -34,12 +34,12 @@ Mask = npt.NDArray[np.bool_]
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """Type of the sum of decimals of a type."""
+    """Return the type of the sum of decimals of a type."""
     return pa.decimal128(min(kind.precision + _SUM_DIGITS, MOST_DIGITS), kind.scale)
 
 
 def mean_type(kind: pa.DataType) -> pa.DataType:
-    """Type of the mean of decimals of a type."""
+    """Return the type of the mean of decimals of a type."""
     return pa.decimal128(
         min(kind.precision + _MEAN_DIGITS, MOST_DIGITS), min(kind.scale + _MEAN_DIGITS, MOST_DIGITS)
     )
@@ -59,7 +59,7 @@ class Units:
 
     @classmethod
     def of(cls, column: pa.Array) -> Units:
-        """The values of a column of integers, booleans or decimals; a null is zero."""
+        """Return the values of a column of integers, booleans or decimals; a null is zero."""
         kind = column.type
         if pa.types.is_decimal(kind):
             return _of_decimals(column)
@@ -71,7 +71,7 @@ class Units:
 
     @classmethod
     def of_limbs(cls, limbs: exact_sum.Limbs, length: int) -> tuple[Units, Mask]:
-        """The sums of limbs, and which of them do not fit 128 bits."""
+        """Return the sums of limbs, and a mask of those that do not fit 128 bits."""
         bins = [bin for bin in limbs if bin < exact_sum.NAN]
         digits = []
         over = np.zeros(length, np.int64)
@@ -93,7 +93,7 @@ class Units:
         return self.low, np.zeros_like(self.low) if self.beyond is None else self.beyond
 
     def limbs(self) -> exact_sum.Limbs:
-        """The numbers as limbs of an exact sum."""
+        """Return the numbers as limbs of an exact sum."""
         made = {0: self.low & _MASK, 1: self.low >> _WORD_BITS}
         if self.beyond is not None:
             made |= {2: self.beyond & _MASK, 3: self.beyond >> _WORD_BITS}
@@ -127,13 +127,13 @@ class Units:
         return found
 
     def floats(self) -> Floats:
-        """The nearest float64 of each number."""
+        """Return the nearest float64 of each number."""
         if self.beyond is None:
             return self.low.astype(np.float64)
         return exact_sum.evaluate(self.limbs(), len(self))
 
     def decimals(self, kind: pa.DataType, none: Mask | None = None) -> pa.Array:
-        """The numbers as units of a decimal type; null where `none` is true."""
+        """Return the numbers as units of a decimal type; null where `none` is true."""
         low, beyond = self.words()
         words = np.empty((len(low), 2), np.int64)
         words[:, 0], words[:, 1] = low, beyond - (low < 0)
@@ -143,7 +143,7 @@ class Units:
         return pa.Array.from_buffers(kind, len(low), [valid, pa.py_buffer(words.tobytes())])
 
     def means(self, counts: Ints, digits: int) -> Units:
-        """The quotients with that many more digits, rounded half up. Counts of zero count as one."""
+        """Divide by counts, with `digits` more digits, rounded half up. A count of 0 counts as 1."""
         counts, scale = np.maximum(counts, 1), 10**digits
         if self.beyond is None and len(self):
             largest = max(int(self.low.max()), -int(self.low.min()))
@@ -160,14 +160,14 @@ class Units:
 
 
 def decimal_mean(total: Decimal, count: int) -> Decimal:
-    """The mean of decimals of one scale, as `Units.means` has it."""
+    """Return the mean of decimals of one scale, as `Units.means` has it."""
     scale = -int(total.as_tuple().exponent)
     unit = Decimal(1).scaleb(-min(scale + _MEAN_DIGITS, MOST_DIGITS))
     return _EXACT.divide(total, Decimal(count)).quantize(unit, context=_EXACT)
 
 
 def decimal_sum(one: Decimal, other: Decimal) -> Decimal:
-    """The exact sum of two decimals."""
+    """Return the exact sum of two decimals."""
     return _EXACT.add(one, other)
 
 
@@ -187,7 +187,7 @@ def _of_decimals(column: pa.Array) -> Units:
 
 
 def _words_of(number: int) -> tuple[int, int]:
-    """`beyond` and `low` of one number."""
+    """Return `beyond` and `low` of one number."""
     beyond = (number + _HIGH) >> 64
     return beyond, number - (beyond << 64)
 

@@ -523,7 +523,7 @@ class DataStream(Partitioned):
             return stream._emptied(changes, skips, site) if empties else stream._typed(changes)
 
     def _emptied(self, changes: Changes, skips: bool, site: Site) -> DataStream:
-        """The changes, where some may be for all rows of the table."""
+        """Return the changes, where some may be for all rows of the table."""
         part = part_column(self.schema)
         parted = pa.schema([*self.schema, pa.field(part, pa.int64(), nullable=False)])
         spread = self._then(TruncationSpec(changes.key, part, skips), "truncation", parted, None)

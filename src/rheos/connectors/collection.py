@@ -156,7 +156,7 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _inferred(records: list[Any]) -> pa.Table:
-    """Dicts as a table: columns are all names that occur, their types those of their values."""
+    """Return dicts as a table with a column for each name, typed by its values."""
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}
     for name in names:

@@ -99,7 +99,7 @@ def _checkpoints(status: JobStatus) -> Iterator[JobFinding]:
 
 
 def _publishing(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:
-    """Sinks whose complete output waits: since when, and how much."""
+    """Return the sinks whose complete output waits: since when, and how much."""
     for operator in (each for chain in outline.chains for each in chain.operators):
         waits_ms = _most(figures, f.UNPUBLISHED, operator.id)
         if waits_ms < UNPUBLISHED_MS:

@@ -48,8 +48,8 @@ _SOURCES = ("Column", "Selector", "Field")
 
 
 def tree_of(expr: pl.Expr) -> Tree | None:
-    """The expression's tree; None where it calls a Python function, which has none that can be read,
-    and is none of Rheos' own row functions.
+    """Return the expression's tree. None if it calls a Python function, which cannot be read as a tree,
+    other than Rheos' own row functions.
 
     JSON has no infinities and no NaN: of such a literal the value is missing (None).
     """

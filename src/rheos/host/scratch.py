@@ -127,7 +127,7 @@ def left_files(base: Path, prefixes: tuple[str, ...], suffix: str) -> Iterator[P
 
 
 def _spark_folder() -> str | None:
-    """One of the disks, where Spark has given this worker several."""
+    """Return one of the disks if Spark has several for this worker."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
     return folders[os.getpid() % len(folders)] if folders else None
 

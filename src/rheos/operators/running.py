@@ -136,7 +136,7 @@ class RunningStateOperator(Operator):
             raise error.located_in(batch, self._keys, self.ctx.ports[0].keyed_at) from None
 
     def too_large(self, error: SumTooLarge, batch: Batch, aggregates: Mapping[str, Agg]) -> InputError:
-        """The error for a sum of `aggregates` after a row of the batch."""
+        """Return the error for a sum of `aggregates` after a row of the batch."""
         record = row_values(batch, error.row)
         what, hint = error.text(aggregates.values())
         return InputError(

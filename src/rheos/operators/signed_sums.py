@@ -23,7 +23,7 @@ from rheos.aggregates.units import MOST_DIGITS, Units
 
 
 def signed(values: pa.Array, signs: Ints) -> pa.Array:
-    """Each value with its sign, which may be zero: float64, int64, or decimals of 38 digits."""
+    """Return each value with its sign, which may be zero: float64, int64, or decimals of 38 digits."""
     if pa.types.is_floating(values.type):
         return pc.multiply(values.cast(pa.float64()), pa.array(signs, pa.float64()))
     units = Units.of(values)
@@ -44,7 +44,7 @@ def _negatable(units: Units) -> bool:
 
 
 def kept_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what `signed` returns for values of a type, in its widest form."""
+    """Return the type of what `signed` returns for values of a type, in its widest form."""
     if pa.types.is_decimal(kind):
         return pa.decimal128(MOST_DIGITS, kind.scale)
     return summed_type(kind)
@@ -88,7 +88,7 @@ class _SignedCell(DecimalSumCell):
 
 
 def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The sums, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
+    """Return the sums, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
     made = summed_type(kind)
     if pa.types.is_floating(made):
         return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, made))
@@ -103,7 +103,7 @@ def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Ar
 
 
 def mean_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The means, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
+    """Return the means, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
     none, of = _nothing(counts), counts.to_numpy(zero_copy_only=False)
     if pa.types.is_floating(total.type):
         sums = total.fill_null(0).to_numpy(zero_copy_only=False)

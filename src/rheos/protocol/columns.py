@@ -237,8 +237,8 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def _array(values: Sequence[Any], kind: pa.DataType, *, to_float: bool = True) -> pa.Array:
-    """An array of values of the classes that the type allows. Raises one of `_MISFITS` where Arrow by
-    itself would cut a value, or take another one for it."""
+    """Return an array of values of the classes that the type allows. Raises one of `_MISFITS` where
+    Arrow would cut or change a value."""
     t = pa.types
     if t.is_floating(kind):
         if to_float:
@@ -300,7 +300,7 @@ def _classes_of(kind: pa.DataType) -> frozenset[type]:
 
 
 def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -> list[Any]:
-    """The values as Python's own (see `plain_values`). Raises TypeMismatch."""
+    """Return the values as Python's own (see `plain_values`). Raises TypeMismatch."""
     own = _in_nanoseconds if getattr(field.type, "unit", None) == "ns" else plain_value
     found = []
     for index, value in enumerate(values):

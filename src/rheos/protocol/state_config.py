@@ -44,7 +44,7 @@ class StateConfig:
         return StateConfig(rows_per_key=self.rows_per_key, matches_per_key=self.matches_per_key)
 
     def without_limits(self) -> StateConfig:
-        """The same for a replay, whose rows were within the limits of the job that had them."""
+        """Return a copy without limits, for a replay: the job has already checked its rows."""
         return replace(self, rows_per_key=_NO_LIMIT, matches_per_key=_NO_LIMIT)
 
     @staticmethod

@@ -127,7 +127,7 @@ def times_in(array: pa.Array) -> Iterator[pa.Array]:
 
 @lru_cache(maxsize=256)
 def _bounds(kind: pa.DataType, years: Years) -> tuple[int, int] | None:
-    """The least and the greatest integer of the type within the years; None where all are."""
+    """Return the least and the greatest integer of the type within the years; None if all are."""
     limits: np.iinfo[Any]
     first = int(np.datetime64(f"{years.first:05d}-01-01", "D").astype(np.int64))
     end = int(np.datetime64(f"{years.last + 1:05d}-01-01", "D").astype(np.int64))

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def halved(parts: Sequence[T], combined: Callable[[T, T], T]) -> T:
-    """All parts in their order, combined by halves."""
+    """Combine all parts in their order as a balanced tree."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -33,7 +33,7 @@ def halved(parts: Sequence[T], combined: Callable[[T, T], T]) -> T:
 
 
 def with_halved_chains(statement: exp.Expr) -> exp.Expr:
-    """The statement with each of its chains by halves."""
+    """Return the statement with each chain as a balanced tree."""
     # Chains that are in others are found before these are made new.
     for top in [node for node in statement.walk() if _is_link(node) and not _is_inner(node)]:
         parts: list[exp.Expr] = []

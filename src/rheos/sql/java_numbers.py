@@ -25,8 +25,8 @@ _NAMED = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
 def reals_of_texts(columns: Sequence[pl.Series]) -> pl.Series:
-    """DOUBLE as `Double.parseDouble` reads it, and Spark's words for infinities, whatever their case;
-    null for other texts."""
+    """Parse doubles as `Double.parseDouble` does, and Spark's names of infinities in any case; null for
+    other strings."""
     texts = columns[0].str.strip_chars(WHITESPACE)
     made = texts.cast(pl.Float64, strict=False)
     unread = (made.is_null() & texts.is_not_null()) | made.is_nan()
@@ -58,7 +58,7 @@ def _real(text: str) -> float | None:
 
 
 def texts_of_reals(columns: Sequence[pl.Series]) -> pl.Series:
-    """As `Double.toString` and `Float.toString` have it: 1.0E10 from 10 million on and below 0.001."""
+    """Format as `Double.toString` and `Float.toString`: with exponents from 10^7 on and below 0.001."""
     [values] = columns
     bits = values.to_numpy().view(np.int32 if values.dtype == pl.Float32 else np.int64)
     # By their bits, as -0.0 equals 0.0.
@@ -102,7 +102,7 @@ def _spelled(shortest: str) -> str:
 
 
 def remainder(columns: Sequence[pl.Series]) -> pl.Series:
-    """The exact remainder of two columns of floats, with the sign of what is divided."""
+    """Return the exact remainder of two columns of floats, with the sign of the dividend."""
     return _of_both(np.fmod, columns)
 
 

@@ -45,8 +45,8 @@ class UnknownPatternError(Exception):
 
 
 def rust_pattern(pattern: str, *, asks: bool = False) -> RustPattern:
-    """The pattern; `asks` where it does not matter what is found, only whether something is. Raises
-    UnknownPatternError."""
+    """Translate a pattern. With `asks`, only whether it matches is relevant, not the match itself.
+    Raises UnknownPatternError."""
     reader = _Reader(pattern, asks)
     return RustPattern(reader.read(), tuple(reader.groups))
 
@@ -201,8 +201,8 @@ class _Reader:
 
 
 def rust_replacement(text: str, groups: tuple[str, ...]) -> str:
-    """The text that replaces what a pattern with these groups finds: `$1` and `${name}` are what groups
-    have found, `\\$` is a dollar. Raises UnknownPatternError."""
+    """Translate the replacement of matches of a pattern with these groups: `$1` and `${name}` refer to
+    groups, `\\$` is a dollar. Raises UnknownPatternError."""
     made, at = "", 0
     while at < len(text):
         char = text[at]

@@ -29,7 +29,7 @@ _WRAPS = 1.3
 def over_list(
     kind: type, lists: pl.Expr, value: Typed, made: pl.DataType, written: str
 ) -> pl.Expr | None:
-    """The aggregate of each list of values of a type; None if no expression computes it. `made` is the
+    """Return the aggregate of each list of values; None if no expression computes it. `made` is the
     type of the result, `written` the call as the user wrote it."""
     maker = _MAKERS.get(kind)
     return None if maker is None else maker(lists, value, made, written)
@@ -52,7 +52,7 @@ def _greatest(lists: pl.Expr, value: Typed) -> pl.Expr:
 
 
 def _total(lists: pl.Expr, value: Typed, written: str, *, of_integers: pl.DataType) -> pl.Expr:
-    """The sum, that of no values being 0. Sums of integers are of the type `of_integers`."""
+    """Return the sum; it is 0 if there are no values. Sums of integers have the type `of_integers`."""
     element = pl.element()
     if types.is_floating(value.type):
         return lists.list.agg(element.cast(types.DOUBLE).sum())

@@ -139,7 +139,7 @@ class _Matching:
                 self.computed.name(Typed(column, named.column.type, self.node))
 
     def _descending(self, value: Typed) -> Typed:
-        """Whole numbers in the opposite order."""
+        """Return whole numbers in the opposite order."""
         kind = types.signed(value.type)
         is_whole = types.is_integer(kind) or kind in (types.DATE, types.BOOLEAN)
         if not (is_whole or types.is_timestamp(kind)):

@@ -99,7 +99,7 @@ class SqlText:
         return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
 
     def written(self, at: exp.Expr) -> str:
-        """The words of a node, as the user wrote them."""
+        """Return the source text of a node, as the user wrote it."""
         span = _whole(self.text, self._span(at))
         return at.sql(dialect="spark") if span is None else self.text[span.start : span.stop]
 

@@ -1,7 +1,7 @@
-"""Row functions (`rheos.graph.row_functions`) that make strings far longer than their arguments.
+"""Row functions (`rheos.graph.row_functions`) that can return strings far longer than their arguments.
 
-They compute a result only if it, and all results of the batch, are within the bounds: memory that
-cannot be allocated ends the process.
+They compute results only if each one, and all of a batch together, are within the bounds: if memory
+cannot be allocated, the process ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN_CHARACTERS = 200
 
 
 def repeated(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
-    """Strings repeated by numbers; negative numbers count as 0. `written` is the call in the query.
+    """Repeat strings; a negative number counts as 0. `written` is the call in the query.
 
     Raises:
         ComputeError: a string, or all of them, would be too long.
@@ -38,8 +38,8 @@ def repeated(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
 
 
 def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
-    """Strings with each occurrence of the second column replaced by the third; an empty string occurs
-    nowhere. `written` is the call in the query.
+    """Replace each occurrence of the second column by the third; an empty string never occurs.
+    `written` is the call in the query.
 
     Raises:
         ComputeError: a string, or all of them, would be too long.
@@ -60,7 +60,7 @@ def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
 
 
 def joined(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
-    """Lists of strings without nulls, joined by separators. `written` is the call in the query.
+    """Join lists of strings, which have no nulls, by separators. `written` is the call in the query.
 
     Raises:
         ComputeError: a string, or all of them, would be too long.
@@ -77,15 +77,15 @@ def joined(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
 def replaced_matches(
     columns: Sequence[pl.Series], *, pattern: str, by: str, references: int, written: str
 ) -> pl.Series:
-    """Strings with each match of a pattern replaced by another string, which refers to so many groups
-    of the match. `written` is the call in the query.
+    """Replace each match of a pattern by `by`, which has `references` references to groups.
+    `written` is the call in the query.
 
     Raises:
         ComputeError: a string, or all of them, would be too long.
     """
     [text] = columns
     size, put = text.str.len_bytes().cast(pl.Int64), len(by.encode())
-    # What groups have matched is never longer than the string itself.
+    # A match of a group is never longer than the string itself.
     groups = size * (1 + references)
     if not _fits(groups + (size + 1) * put):
         check_sizes(groups + text.str.count_matches(pattern).cast(pl.Int64) * put, written)
@@ -103,7 +103,7 @@ def check_sizes(sizes: pl.Series, written: str) -> None:
     if most > MOST_TEXT_BYTES:
         raise refusal(
             f"{written} would make a string of {most:,} bytes, and the most is {MOST_TEXT_BYTES:,}",
-            "limit the argument that makes it so long, as by LEAST(n, 1000) or LEFT(s, 1000)",
+            "limit the argument that makes it too long, as with LEAST(n, 1000) or LEFT(s, 1000)",
         )
     total = int(sizes.sum())
     if total > MOST_BATCH_BYTES:
@@ -120,7 +120,7 @@ def _fits(sizes: pl.Series) -> bool:
 
 
 def _as_long(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """The columns, of which constants are one row long, as long as the longest."""
+    """Return the columns, with constants, which have one row, extended to the longest column."""
     rows = max(map(len, columns))
     if any(len(each) == 0 for each in columns):
         rows = 0

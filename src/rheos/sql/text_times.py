@@ -73,8 +73,8 @@ def _with_rest(texts: pl.Series, made: pl.Series, read: Callable[[pl.Series], pl
 
 
 def _parts(texts: pl.Series, form: str) -> pl.DataFrame:
-    """The numbers of each text, null where it is not of that form; the first month and day, and no
-    time, where it has none."""
+    """Return the numbers in each string; null if it does not match `form`. A missing month or day is 1,
+    a missing time is 0:00."""
     first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
     field = pl.col("text").struct.field
     sign = pl.when(field("sign") == "-").then(-1).otherwise(1)
@@ -89,8 +89,8 @@ def _parts(texts: pl.Series, form: str) -> pl.DataFrame:
 
 
 def _days_before(year: pl.Expr, month: pl.Expr) -> pl.Expr:
-    """Days from the beginning of 1970 to that of the month, by the calendar of today in all years:
-    months are counted from March on, so that the leap day is the last of a year."""
+    """Return days from the start of 1970 to the start of the month, in the proleptic Gregorian
+    calendar. Months are counted from March, so the leap day is the last of a year."""
     shifted = (month + 9) % 12
     of_year = year - (month <= 2).cast(pl.Int64)
     leap_days = of_year.floordiv(4) - of_year.floordiv(100) + of_year.floordiv(400)
@@ -168,8 +168,8 @@ def _shifts_us(zones: pl.Series, local_us: pl.Series) -> pl.Series:
 
 
 def _regional_shift_us(zone: str, local_us: int) -> int | None:
-    """As Java has it: a time that clocks show twice is the first of both, one that they leave out is
-    that of clocks that have not been moved yet."""
+    """Return the offset as Java does. A local time that occurs twice is the first of both. For a local
+    time that clocks skip, the offset before the change applies."""
     known = _zone(_SHORT.get(zone, zone))
     if known is None:
         return None

@@ -280,7 +280,7 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
 
 
 def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:
-    """All digits after the point; a number below 0.000001 with an exponent, as in 1.50E-7."""
+    """Format decimals with all digits after the point; below 0.000001 with an exponent: 1.50E-7."""
     plain = value.cast(TEXT)
     if kind.scale <= _PLAIN_DIGITS:
         return plain
@@ -302,7 +302,7 @@ MOST_DAYS = 95_000_000
 
 
 def dated(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """The days or times that Polars has a calendar for; null for others."""
+    """Return the days or times that Polars has a calendar for; null for others."""
     if kind == DATE:
         return pl.when(value.cast(INT).is_between(-MOST_DAYS, MOST_DAYS)).then(value)
     most = pl.lit(MOST_DAYS * 86_400_000_000)

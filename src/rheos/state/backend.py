@@ -73,8 +73,8 @@ class KeyedStateBackend(ABC):
             self._look(keys)
 
     def watch(self, store: ListStore | MapStore, limit: KeyLimit) -> None:
-        """Limits the lists or maps of a store. One of some keys is looked at in turn, so a key may be
-        above the limit by what a few batches of its rows add."""
+        """Limits the lists or maps of a store. Only some keys of a batch are checked, in turn, so a
+        key may exceed the limit by the rows of a few batches."""
         self._watched.append((store, limit))
 
     def _look(self, keys: Sequence[Key]) -> None:

@@ -126,6 +126,6 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def as_strings(column: pa.Array) -> pa.Array:
-    """Values as PostgreSQL reads them, as strings. Raises InputError as `as_csv` does."""
+    """Return values as strings that PostgreSQL parses. Raises InputError as `as_csv` does."""
     [exact] = exact_times(pa.RecordBatch.from_arrays([column], names=["key"])).columns
     return _as_text(exact).cast(pa.string())

@@ -59,7 +59,7 @@ def with_era(times: pa.Array) -> pa.Array:
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType | None:
-    """The type that PostgreSQL's is read into; None where a column is written as it is."""
+    """Return the type into which PostgreSQL parses a column; None if it is written unchanged."""
     t = pa.types
     if t.is_duration(kind) and kind.unit != "us":
         return pa.duration("us")

@@ -59,13 +59,13 @@ class KeyPattern:
                 raise ProgramError(
                     f"key={pattern!r} has nothing between {name!r} and {after!r}: keys of different "
                     "rows could be equal",
-                    hint=f'put a text between them: "{{{name}}}:{{{after}}}"; or write '
+                    hint=f'put a separator between them: "{{{name}}}:{{{after}}}"; or write '
                     'separators="keep", if their values tell where one ends',
                 )
             if separators == "escape" and text[0] in _ESCAPES:
                 raise ProgramError(
-                    f"key={pattern!r} has {text.decode()!r} behind {name!r}, by which an escaped value "
-                    "is not told from what follows",
+                    f"key={pattern!r} has {text.decode()!r} behind {name!r}, which escaped values may "
+                    "contain, too",
                     hint='put another character there, such as ":"',
                 )
         return cls(found, columns, cast("Separators", separators))
@@ -99,7 +99,7 @@ class KeyPattern:
         at = pc.index(meets, True).as_py()
         if at >= 0:
             raise InputError(
-                f"the value of {name!r} holds {text.decode()!r}, which stands behind it in the key "
+                f"the value of {name!r} holds {text.decode()!r}, the separator after it in the key "
                 f"{self}: keys of different rows could be equal",
                 record=shown_row(rows, at),
                 hint='write separators="escape", which gives such rows other keys, or another text in '

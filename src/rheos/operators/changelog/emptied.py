@@ -120,7 +120,7 @@ class EmptiedOperator(KeyedStateOperator):
     def _items(
         self, batch: Batch, truncating: np.ndarray[tuple[int], np.dtype[np.bool_]]
     ) -> list[bytes]:
-        """The key of each row as bytes; of a row that truncates, none."""
+        """Return the key of each row as bytes; empty for a TRUNCATE row."""
         encode = self._keys.encode
         if not truncating.any():
             return [encode(key) for key in self._keys.of(batch)]
@@ -132,7 +132,7 @@ class EmptiedOperator(KeyedStateOperator):
         return items
 
     def _note(self, part: Key, item: bytes, *, gone: bool) -> None:
-        """The key is in the table from here on, or is not."""
+        """Note that a key is in the table from now on, or no longer."""
         state = self._state
         known = state.values.get(part)
         if known is None:

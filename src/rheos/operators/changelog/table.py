@@ -270,7 +270,7 @@ class TableOperator(RunningStateOperator):
         )
 
     def _most_values(self, there: MemoryRunningState) -> tuple[int, Any]:
-        """The most values that a key has, and the key."""
+        """Return the most values that a key has, and the key."""
         at = there.there()
         columns = there.keys(np.arange(len(there)) if at is None else at)[: len(self._keys)]
         counted = (

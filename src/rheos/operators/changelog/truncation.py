@@ -92,7 +92,7 @@ class TruncationOperator(Operator):
     def _with_marks(
         self, batch: Batch, columns: dict[str, pa.Array], schema: pa.Schema
     ) -> Iterator[Out]:
-        """The few batches that have more in them than changes of rows with keys."""
+        """Handle the rare batches that contain more than changes of rows with keys."""
         ops = batch.column(OP).to_pylist()
         names = table_columns(batch.schema).names
         empty = np.logical_and.reduce(

@@ -71,7 +71,7 @@ class OverColumns:
     """Calls of the aggregates as the user wrote them; errors name them."""
 
     def too_large(self, error: FoldTooLarge, record: Mapping[str, Any]) -> InputError:
-        """The error for an aggregate over the frame of a record."""
+        """Return the error for an aggregate over the frame of a record."""
         name = self.written[error.fold] if self.written else self.results[error.fold]
         what, hint = error.in_sql(name)
         own = {k: v for k, v in record.items() if k not in (self.by, *self.arguments, *self.results)}

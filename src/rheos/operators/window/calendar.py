@@ -135,7 +135,7 @@ class CalendarWindows(FixedWindows):
         return f"windows of {given.size} by {given.every} in {given.zone}{moved}"
 
     def _last(self, steps: Ints) -> Ints:
-        """The number of the step that the last window of each of these steps ends with."""
+        """Return, for each step, the number of the step that ends its last window."""
         if self.calendar.grows:
             within = self.whole.numbers(self.steps.starts(steps))
             return self._first_from(self.whole.starts(within + 1))
@@ -143,8 +143,8 @@ class CalendarWindows(FixedWindows):
         return np.minimum(last, self._first_from(self.steps.starts(last)))
 
     def _first_from(self, instants: Ints) -> Ints:
-        """The number of the first step that begins at an instant or later. A window is named by its
-        end, so of several steps that begin at one instant the first ends a window."""
+        """Return the number of the first step that starts at an instant or later. The end of a window
+        identifies it, so if several steps start at one instant, the first of them ends a window."""
         return self.steps.numbers(instants - 1) + 1
 
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:

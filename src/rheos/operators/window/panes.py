@@ -185,7 +185,7 @@ class PaneStore:
         return sum(segment.height for segment in self)
 
     def largest(self) -> tuple[int, tuple[object, ...]]:
-        """The most rows that a key has in all panes, and the key."""
+        """Return the most rows that a key has in all panes, and the key."""
         part = self.whole()
         if part is None:
             return 0, ()

@@ -324,7 +324,7 @@ class TotalsTable(AggregateTable):
         return frame.hstack(sums).select(*self.keys, *self.window, *self._results)
 
     def _of_decimals(self, frame: pl.DataFrame, name: str, part: DecimalSum) -> pl.Series:
-        """Sums of decimals, or means of them. Raises SumTooLarge."""
+        """Return sums or means of decimals. Raises SumTooLarge."""
         units, large = Units.of_limbs(_limbs_of(frame, part.units), frame.height)
         sums = sum_type(part.kind)
         counts = frame[part.count.meta.output_name()].to_numpy()
@@ -636,7 +636,7 @@ def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
 
 
 def _summed_column(name: str) -> str:
-    """The input column of an exact sum, by what the sum is kept as."""
+    """Return the input column of an exact sum, by the name of its state."""
     if name.startswith(UNITS):
         return name.removeprefix(UNITS).partition(".")[2]
     return name.removeprefix(SQUARES)

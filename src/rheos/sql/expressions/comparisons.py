@@ -90,7 +90,7 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
 
 
 def _among_constants(compiler: Compiler, node: exp.In, value: Typed, others: Sequence[Typed]) -> Typed:
-    """One column for all constants of a type: there may be thousands of them."""
+    """Return one column for all constants of a type: there may be thousands of them."""
     of_type: dict[pl.DataType, list[Typed]] = {}
     for each in others:
         of_type.setdefault(each.type, []).append(each)

@@ -163,8 +163,8 @@ def right(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     types.INT,
 )
 def position(this: pl.Expr, substr: pl.Expr, position: pl.Expr | None = None) -> pl.Expr:
-    """In characters, 0 where it is not there; from the place on at which the search begins. Polars
-    counts bytes."""
+    """Compile LOCATE: the position in characters, or 0 if not found. The search starts at `position`.
+    Polars counts bytes."""
     if position is None:
         return _place(this, substr)
     skipped = (position.cast(types.BIGINT) - 1).clip(lower_bound=0)
@@ -209,7 +209,7 @@ def _repeated(compiler: Compiler, node: exp.Expr, text: pl.Expr, times: pl.Expr)
 
 
 def _count(compiler: Compiler, node: exp.Expr, what: str) -> pl.Expr:
-    """A number of characters, or of repetitions, of at most `MOST_TEXT_BYTES` where it is known."""
+    """Compile a number of characters or repetitions. A constant must be at most `MOST_TEXT_BYTES`."""
     value = compiler.compile(node)
     if not types.is_integer(types.signed(value.type)) and value.type != types.NULL:
         raise compiler.wrong_type(f"{what} takes a whole number", value, CAST, at=node)
