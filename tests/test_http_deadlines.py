@@ -93,7 +93,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @BEGINS
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_trickle_does_not_hold_a_client(client: str, begins: bytes, tmp_path: Path) -> None:
-    """That it ends at all is what counts: the server goes on for longer than any test may take."""
+    """The test passes if the request ends at all: the server runs longer than any test may take."""
     with trickling(begins) as port:
         CLIENTS[client](f"http://127.0.0.1:{port}", tmp_path)
 

@@ -264,7 +264,7 @@ def environment(
 
 
 def draft(name: str, k: int, i: int) -> Any:
-    """What a row is before it is changed."""
+    """The row before it is changed."""
     kind, edges = TYPES[name]
     if (k + i) % 2:
         return None
@@ -288,7 +288,7 @@ def differences(
     forms: Mapping[str, Form],
     runtime: str = "simulated",
 ) -> list[str]:
-    """What the forms find that the oracle does not."""
+    """Differences between the forms and the oracle."""
     kind = TYPES[name][0]
     fitting = [values for values in sets if sum_fits(_there(values), kind)]
     large = [values for values in sets if not sum_fits(_there(values), kind)]

@@ -1,4 +1,4 @@
-"""What may be passed as a function: each method that takes one refuses what it cannot call, at its
+"""Functions passed to methods: each method refuses a function that it cannot call, at its
 line, as the program is written."""
 
 from __future__ import annotations

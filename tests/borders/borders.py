@@ -221,7 +221,7 @@ def _integers(values: list[Any], integers: pa.DataType, field: pa.Field) -> Batc
 
 
 def spark(rows: Batch) -> Batch:
-    """What Python sends the JVM, and takes from it."""
+    """Values that Python sends to the JVM and receives from it."""
     return to_arrow(to_spark(rows), spark_arrow_schema(rows.schema))
 
 

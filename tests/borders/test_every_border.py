@@ -27,7 +27,7 @@ every_border = pytest.mark.parametrize("name", BORDERS)
 
 
 def outcome(border: Border, rows: Batch) -> list[Any] | str:
-    """What the values mean behind the border, or its error."""
+    """Return the values after the border, or its error."""
     try:
         crossed = border(rows)
     except RheosError as error:
@@ -62,7 +62,7 @@ def holds(name: str, rows: Batch) -> None:
 
 
 def documented(name: str, value: Any) -> Any:
-    """What the pages say becomes of the value; else it is unchanged."""
+    """Return the value after the border according to the pages; by default it is unchanged."""
     if name == "format json" and value in (NAN, float("inf"), float("-inf")):
         return None
     if name == "a key" and isinstance(value, float) and value == 0:

@@ -66,7 +66,7 @@ def _decimal(digits: int, scale: int) -> Decimal:
 _TEXTS = ["", "a", " ", '"', "\n", "\0", "null", "NaN", "語 🙂", "\u202e", "-0043-01-01", "1" * 40]
 _BYTES = [b"", b"\0", b"\xff\xfe", b"a\nb", bytes(range(256))]
 
-# How raw values become a column: integers are viewed as what they count.
+# Conversion of raw values to a column: integers are viewed as what they count.
 _UNITS = ("s", "ms", "us", "ns")
 _ZONES = (None, "UTC", "Europe/Berlin")
 
@@ -146,7 +146,7 @@ def rows_of_type(name: str, values: Sequence[Any]) -> pa.RecordBatch:
 
 
 def plain(column: pa.Array) -> list[Any]:
-    """What the values of a column mean, to be compared: times are counts of nanoseconds, NaN is NAN."""
+    """Return the values of a column for comparison: times are counts of nanoseconds, NaN is NAN."""
     kind, t = column.type, pa.types
     if t.is_dictionary(kind):
         return plain(column.dictionary_decode())
@@ -180,7 +180,7 @@ def _slices(column: pa.Array) -> list[pa.Array]:
 
 
 def _inside(one: pa.Array) -> list[Any]:
-    """What is in a single list or map."""
+    """Return the contents of a single list or map."""
     if not pa.types.is_map(one.type):
         return plain(one.flatten())
     begin, end = one.offsets[0].as_py(), one.offsets[-1].as_py()

@@ -1,4 +1,4 @@
-"""What an argument of a request may name."""
+"""Files and folders that an argument of a request may name."""
 
 from __future__ import annotations
 

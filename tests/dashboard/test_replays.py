@@ -245,7 +245,7 @@ def test_a_replay_ends_with_a_killed_dashboard(tmp_path: Path, killed: str) -> N
     replay, other, guard = map(int, said.read_text().split())
     try:
         os.kill(dashboard.pid if killed == "dashboard" else guard, signal.SIGKILL)
-        # Who kills the guard alone leaves what the program has started to itself.
+        # If only the guard is killed, processes that the program started continue to run.
         for pid in (replay, guard, *([other] if killed == "dashboard" else [])):
             wait_for(lambda pid=pid: has_ended(pid), 60)
     finally:

@@ -35,7 +35,7 @@ MANY = 150
 class Door:
     listener: Listener
     path: str
-    """What who is let in asks for."""
+    """Request of an admitted peer."""
     method: str
     body: bytes | None
     headers: dict[str, str]

@@ -97,7 +97,7 @@ VALID: dict[str, dict[str, Any]] = {
     "debug": {"key": "k"},
     "rescale": {"parallelism": 2},
 }
-"""What an operation must have besides."""
+"""Further arguments that an operation requires."""
 
 
 def test_no_value_of_a_field_is_a_defect_of_ours(asking: Asking, job: StandIn) -> None:

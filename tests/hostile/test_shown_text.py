@@ -1,4 +1,4 @@
-"""What records hold cannot forge lines or drive terminals, wherever people see it; JSON stays exact."""
+"""Values of records cannot forge lines or control terminals where people see them; JSON is exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections stay, whatever comes in which order."""
+"""Admission of connections, for any order of events."""
 
 from __future__ import annotations
 

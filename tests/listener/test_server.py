@@ -31,7 +31,7 @@ IMPATIENT = Bounds(
 
 @dataclass
 class Served:
-    """What the handler does with a request."""
+    """Handling of a request."""
 
     may_answer: threading.Event = field(default_factory=threading.Event)
     content: bytes = b"done"

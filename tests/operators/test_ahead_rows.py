@@ -25,7 +25,7 @@ FIELDS = [("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))]
 
 
 def by_hand(times: list[int], max_ahead: int) -> list[bool]:
-    """Which rows of a split count, by the rule, row by row."""
+    """Return which rows of a split are accepted, by the rule, row by row."""
     latest, run, found = times[0], [], []
     for time in times:
         if time <= latest + max_ahead:

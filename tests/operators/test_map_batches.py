@@ -133,7 +133,7 @@ def test_what_the_function_raises_is_located() -> None:
 
 @pytest.mark.parametrize("nullable", [True, False])
 def test_the_dtype_in_pandas_is_that_of_the_column_whatever_its_rows(nullable: bool) -> None:
-    """An integer beside a null is no float, and keeps what is beyond 2**53."""
+    """Integers next to a null do not become floats, and keep their digits beyond 2**53."""
     kinds = {"i": pa.int64(), "u": pa.uint64(), "f": pa.float64(), "b": pa.bool_()}
     schema = pa.schema([pa.field(name, kind, nullable) for name, kind in kinds.items()])
     whole = {"i": 2**60 + 1, "u": 2**64 - 1, "f": float("nan"), "b": True}

@@ -37,7 +37,7 @@ class Sessions(rh.KeyedProcessFunction):
         ctx.timers.register(self.until.value)
         self.steps.value += 1
         if step.at % 4 == 0:
-            # Mostly behind the watermark: it is to fire as that advances, and not before.
+            # Mostly before the watermark: the timer must fire when the watermark advances, not earlier.
             ctx.timers.register(step.at - GAP_MS)
         yield Story(step.user, f"step {self.steps.value} at {step.at}, behind {ctx.watermark}")
 
@@ -181,7 +181,7 @@ class Called:
 
 
 class Overdue(rh.KeyedProcessFunction):
-    """Registers a timer behind the watermark at the second row."""
+    """Registers a timer for a time before the watermark at the second row."""
 
     n = rh.ValueState(int, default=0)
 

@@ -285,7 +285,7 @@ class TestRefused:
                 lambda: A.optional().not_next("n").where(step("n")).next(one("b")).not_next("m"),
                 "nothing may come before",
             ),
-            # What stands in the way of a step, and not what is written after it.
+            # The error names what blocks a step, not what is written after it.
             (
                 lambda: A.not_next("n").next("b").where(step("b")).not_next("m").next(one("c")),
                 "'n' before it",

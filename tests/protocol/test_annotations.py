@@ -1,4 +1,4 @@
-"""What annotations declare of decimals, wherever annotations are read."""
+"""Decimal types declared by annotations, in all places that read annotations."""
 
 from __future__ import annotations
 

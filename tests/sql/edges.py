@@ -417,7 +417,7 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
 
 
 TO_A_FEW_BITS = frozenset([exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan, exp.Atan2, exp.Exp, exp.Ln, exp.Log, "log10", exp.Pow, exp.Cbrt])  # fmt: skip
-"""Functions of which Java and C give the same number but for its last bits."""
+"""Functions whose results in Java and C differ only in the last bits."""
 
 REFUSED = (
     *(f"CAST({column} AS BINARY)" for column in ("i8", "i16", "i", "l")),
@@ -436,7 +436,7 @@ REFUSED = (
     "DATE_FORMAT(t, 'G')",
     "CAST('12:34' AS TIMESTAMP)",
 )
-"""What Spark computes and Rheos refuses: docs/sql.md says so, or the error does."""
+"""Calls that Spark computes and Rheos refuses, as docs/sql.md or the error says."""
 
 DIFFERENT: dict[str, object] = {
     "CAST(CONCAT('12', ':34') AS TIMESTAMP)": None,
@@ -444,7 +444,7 @@ DIFFERENT: dict[str, object] = {
     "REGEXP_LIKE(CONCAT('É', ''), '(?i)é')": True,
     "YEAR(DATE_ADD(DATE '2026-03-01', 100000000))": None,
 }
-"""What both compute and Rheos computes otherwise, with its value: docs/sql.md says why."""
+"""Calls for which Rheos returns another value than Spark, with that value; docs/sql.md explains why."""
 
 
 def drawn(seed: int, draws: int, most: int = 1000) -> dict[str, type[exp.Expr] | str]:

@@ -65,7 +65,7 @@ def windows_of(ts: int, cut: CalendarCut) -> list[tuple[int, int]]:
         return found
     steps = cut.most_steps
     begins = _instants(ts, cut.every, cut, steps)
-    # Of steps that begin at one instant the first ends a window.
+    # If several steps start at one instant, the first of them ends a window.
     ends = [place for place in range(steps, len(begins)) if begins[place] > begins[place - 1]]
     return _holding(ts, ((begins[place - steps], begins[place]) for place in ends))
 

@@ -73,7 +73,7 @@ def arrived(seed: int) -> list[dict[str, Any]]:
 
 
 def continuous(window: Window, lateness_ms: int, rows: list[dict[str, Any]]) -> list[Result]:
-    """The results row by row, without those that later ones stand for."""
+    """Return the results row by row, without those that later ones replace."""
     running = bench(window, lateness_ms, once=False)
     given: list[dict[str, Any]] = []
     for row in rows:
