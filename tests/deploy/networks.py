@@ -79,7 +79,7 @@ class Network:
 class Host:
     def __init__(self, name: str, cable: str, address: str, worse: WorseCable | None) -> None:
         self.name = name
-        self._cable = cable
+        self.cable = cable
         self.address = address
         self.worse = worse
 
@@ -101,10 +101,10 @@ class Host:
         return any(words in _command(int(process)) for process in found.stdout.split())
 
     def unplug(self) -> None:
-        _run("ip", "link", "set", self._cable, "down")
+        _run("ip", "link", "set", self.cable, "down")
 
     def plug(self) -> None:
-        _run("ip", "link", "set", self._cable, "up")
+        _run("ip", "link", "set", self.cable, "up")
 
     def cover(self, process: int, folder: Path, by: Path) -> None:
         """Lets one that runs `alone` here find another folder in the place of `folder`."""
