@@ -185,5 +185,10 @@ class FloatMeanCell(Cell):
         return self._sum.freeze(at) | self._count.freeze(at)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        """Put frozen parts back. They may be those of `MeanCell`: a column of integers is one of floats
+        in the changed program."""
+        if "seen" not in parts:
+            sums = pa.array(stored_units(parts).floats())
+            parts = {**parts, "sum": sums, "seen": pc.greater(parts["count"], 0)}
         self._sum.thaw(slots, parts)
         self._count.thaw(slots, parts)

@@ -165,7 +165,7 @@ def triggered_golden() -> Mapping[str, Golden]:
             if row["ts"] < start + size and row["wm"] < start + size - 1
         )
     recent = {
-        key: [row for row in of if row["ts"] >= max(row["ts"] for row in of) - 3_000]
+        key: [row for row in of if row["ts"] > max(row["ts"] for row in of) - 3_000]
         for key, of in tens.items()
     }
     rows_of_shops = Counter(row["shop"] for row in rows)
