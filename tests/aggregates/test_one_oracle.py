@@ -395,7 +395,13 @@ def test_drawn_values(name: str, seed: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["uint64", "float64", "decimal(38, 18)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "decimal(38, 18)",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("uint64", "float64")),
+    ],
+)
 def test_batch_finds_what_the_oracle_does(name: str) -> None:
     forms = {called: FORMS[called] for called in ("window", "window_all", "running", "table")}
     assert differences(name, sets_of(name, drawn=4), forms, "batch") == []

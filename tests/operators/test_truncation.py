@@ -102,7 +102,7 @@ def emptied_twice(env: rh.Environment) -> rh.DataStream:
     return env.from_source(source).upserts(key="id")
 
 
-@pytest.mark.parametrize("state", ["memory", "rocksdb"])
+@pytest.mark.parametrize("state", [pytest.param("memory", marks=pytest.mark.slow), "rocksdb"])
 def test_it_holds_whatever_fails_and_is_rescaled(state: Any) -> None:
     """The keys are state by parts: they are restored, and dealt to other subtasks, with the rows that
     were on their way."""

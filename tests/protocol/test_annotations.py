@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import pyarrow as pa
@@ -150,14 +148,3 @@ def test_state_with_decimals_inside_is_checked_when_it_is_stored(declared: Any) 
     )
     with pytest.raises(rh.StateAccessError, match=r"decimal128\(18, 2\)"):
         codec.encode([wrong], [1])  # type: ignore[list-item]
-
-
-def test_the_page_declares_what_it_says() -> None:
-    page = (Path(__file__).parents[2] / "docs/decimals.md").read_text()
-    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    declared: dict[str, Any] = {"__name__": __name__}
-    exec(compile(block, "docs/decimals.md", "exec"), declared)
-    schema = schema_of(declared["Line"])
-    assert schema.field("price").type == pa.decimal128(18, 2)
-    assert schema.field("weight").type == pa.decimal128(9, 3)
-    assert schema.field("weight").nullable
