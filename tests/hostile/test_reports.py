@@ -95,6 +95,6 @@ def test_what_is_refused_is_counted_and_changes_nothing() -> None:
     keeper = FiguresKeeper(plan_of(Target()), JobId("job"))
     keeper.begin(Attempt(1), 2)
     before = keeper.now(STATUS, 0, 0).readings
-    assert not keeper.progressed(TRUE, 0), "the plan has no such operators"
+    assert not keeper.progressed(TRUE, 0, 0), "the plan has no such operators"
     after = keeper.now(STATUS, 0, 0).readings
     assert [r for r in after if r not in before] == [Reading("reports_refused", (), 1)]
