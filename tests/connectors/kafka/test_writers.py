@@ -48,6 +48,13 @@ def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_no
     transactions.commit([first, second], staged)
     assert seen == [(True, False)]  # A retry of more makes no more room.
     assert transactions.has_room(1000, ahead_bytes=10)
+    third = msgspec.structs.replace(first, checkpoint=9, size_bytes=7)
+    monkeypatch.setattr(transactions, "_commit", away)
+    with pytest.raises(UnavailableError):
+        transactions.commit([third], staged)
+    # All that the retry committed counts as taken: 300 + 5, and then 7.
+    assert transactions.has_room(322, ahead_bytes=10)
+    assert not transactions.has_room(323, ahead_bytes=10)
 
 
 def test_an_idle_writer_makes_its_mark_again_each_day(

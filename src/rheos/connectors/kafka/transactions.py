@@ -97,19 +97,21 @@ class Transactions:
 
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
-        self._begin(epochs)
+        with self._room:
+            if self._under_way_bytes is None:  # A retry makes no more room than the first try did.
+                self._under_way_bytes = self._take(epochs)
         self._commit(epochs, staged)
         with self._room:
+            self._take(epochs)  # A retry may have committed more than the first try was for.
             self._under_way_bytes = None
 
-    def _begin(self, epochs: Sequence[StagedEpoch]) -> None:
-        with self._room:
-            if self._under_way_bytes is not None:
-                return  # A retry makes no more room than the first try did.
-            taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
-            self._under_way_bytes = sum(epoch.size_bytes for epoch in taken)
-            self._taken_bytes += self._under_way_bytes
-            self._taken = max((epoch.checkpoint for epoch in taken), default=self._taken)
+    def _take(self, epochs: Sequence[StagedEpoch]) -> int:
+        """Count epochs as taken. Returns the size of those that were not, in bytes."""
+        taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
+        size_bytes = sum(epoch.size_bytes for epoch in taken)
+        self._taken_bytes += size_bytes
+        self._taken = max((epoch.checkpoint for epoch in taken), default=self._taken)
+        return size_bytes
 
     def _commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         by_number = {epoch.checkpoint: epoch for epoch in epochs}
