@@ -374,7 +374,7 @@ def test_the_first_of_a_table_that_changes_restored_and_rescaled() -> None:
     ]
 
 
-def test_values_that_are_none_have_no_rank_and_ties_go_by_the_columns() -> None:
+def test_nan_is_greatest_a_null_has_no_rank_and_ties_go_by_the_columns() -> None:
     rows = [
         {"item": "tea", "user": user, "price": price}
         for user, price in ((1, None), (2, float("nan")), (4, 3.0), (3, 3.0), (5, 3.0))
@@ -384,7 +384,7 @@ def test_values_that_are_none_have_no_rank_and_ties_go_by_the_columns() -> None:
     for row in came:
         if row["op"] in ("insert", "update_after"):
             there[row["rank"]] = row["user"]
-    assert there == {1: 3, 2: 4}
+    assert there == {1: 2, 2: 3}
 
 
 # --- what is refused, and how changes reach a sink --------------------------------------------------

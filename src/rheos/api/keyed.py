@@ -261,8 +261,9 @@ class KeyedStream:
         sales.key_by("shop", "item").table(n=rh.agg.count()).key_by("shop").top_n(3, by="n")
         ```
 
-        Rows with equal values are in the order of their columns; nulls have no rank. Of a table that
-        changes all rows are state; otherwise those that have a rank.
+        Rows with equal values are in the order of their columns. Nulls have no rank, and NaN is
+        greater than all numbers. Of a table that changes all rows are state; otherwise those that
+        have a rank.
         """
         with located(call_site(), "top_n"):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:

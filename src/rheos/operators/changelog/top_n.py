@@ -28,10 +28,9 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, zip_longest
-from operator import ne
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +44,7 @@ from rheos.operators.changelog.retractions import ChangesOut, changes_out, row_s
 from rheos.operators.changes import goes, table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
+from rheos.operators.row_order import alike, plain_type, row_order, value_order
 from rheos.protocol.columns import column_of
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
@@ -97,7 +97,12 @@ class _TopN(KeyedStateOperator):
         self.backend = make_backend(ctx, self._codec)
         self._columns = table_columns(port.schema)
         self._by = self._columns.get_field_index(spec.by)
+        self._value_order = value_order(self._columns.field(self._by).type)
         self._tie = row_order(self._columns)
+
+    def _place(self, row: Any) -> Any:
+        """Return what orders a row whose value is not null."""
+        return self._value_order(row[self._by])
 
 
 class TopNOperator(_TopN):
@@ -159,22 +164,25 @@ class TopNOperator(_TopN):
         last = [top[-1][self._by] if len(top) == n else None for top in tops]
         if all(value is None for value in last):
             return np.arange(batch.num_rows)
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = plain_type(field.type)
         lasts = column_of(last, pa.field(field.name, kind)).take(pa.array(slots))
+        values = batch.column(field.name).cast(kind)
         compare = pc.less_equal if self._spec.smallest else pc.greater_equal
-        enters = compare(batch.column(field.name).cast(kind), lasts)
+        enters = compare(values, lasts)
+        if pa.types.is_floating(kind):
+            enters = pc.or_(enters, pc.is_nan(lasts if self._spec.smallest else values))
         return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
 
     def _rank(self, top: Sequence[Any], row: Any) -> int:
         """Behind how many of its key it stands; `n` where it is not among the first."""
-        by, smallest, value = self._by, self._spec.smallest, row[self._by]
-        rank, tie = len(top), None
-        if value is None or value != value:
+        if row[self._by] is None:
             return self._spec.n
-        if rank == self._spec.n and (other := top[-1][by]) != value and (other < value) == smallest:
+        place, smallest, value = self._place, self._spec.smallest, self._place(row)
+        rank, tie = len(top), None
+        if rank == self._spec.n and (other := place(top[-1])) != value and (other < value) == smallest:
             return rank
         while rank:
-            other = top[rank - 1][by]
+            other = place(top[rank - 1])
             if other == value:
                 tie = self._tie(row) if tie is None else tie
                 if tie >= self._tie(top[rank - 1]):
@@ -219,7 +227,7 @@ class _Entries:
     ) -> None:
         """A row has entered behind `rank` others: what was first, with its numbers, what is, and the
         place of the row."""
-        shifted = list(map(ne, top[rank:], after[rank:]))
+        shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
         grown = len(after) - len(top)
         ranks: Sequence[int] = range(rank, len(after))
         before, behind = [*was[rank:], *[_NONE] * grown], now[rank:]
@@ -279,7 +287,7 @@ class TopNOfChanges(_TopN):
         item = repr(tuple(row[place] for place in self._known_by))
         there = dict(state.read(key, {}))
         before = self._first(there.values())
-        if gone or not self._counts(row):
+        if gone or row[self._by] is None:
             if there.pop(item, None) is not None:
                 state.remove(key, item)
         else:
@@ -293,39 +301,19 @@ class TopNOfChanges(_TopN):
             state.changed[key].add(item)
         return before, self._first(there.values())
 
-    def _counts(self, row: Any) -> bool:
-        """Whether its value is one, and can be compared."""
-        value = row[self._by]
-        return value is not None and value == value
-
     def _first(self, rows: Iterable[Any]) -> list[Any]:
         ordered = sorted(rows, key=self._tie)
-        ordered.sort(key=lambda row: row[self._by], reverse=not self._spec.smallest)
+        ordered.sort(key=self._place, reverse=not self._spec.smallest)
         return ordered[: self._spec.n]
 
 
 def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangesOut) -> None:
     """What has become of each rank."""
     for rank, (was, now) in enumerate(zip_longest(before, after), 1):
-        if was == now:
-            continue
         if was is None:
             made.add((*now, rank), INSERT, at)
         elif now is None:
             made.add((*was, rank), DELETE, at)
-        else:
+        elif not alike(was, now):
             made.add((*was, rank), UPDATE_BEFORE, at)
             made.add((*now, rank), UPDATE_AFTER, at)
-
-
-def row_order(columns: pa.Schema) -> Callable[[Any], tuple[Any, ...]]:
-    """By what rows of one value are ordered: their columns, nulls last."""
-    nested = [pa.types.is_nested(field.type) for field in columns]
-
-    def order(row: Any) -> tuple[Any, ...]:
-        return tuple(
-            (value is None, repr(value) if is_nested else value)
-            for value, is_nested in zip(row, nested, strict=True)
-        )
-
-    return order

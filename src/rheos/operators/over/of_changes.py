@@ -67,12 +67,12 @@ import pyarrow as pa
 from rheos.graph.changes import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.graph.nodes import MAIN
 from rheos.operators.changelog.retractions import ChangesOut, row_shape
-from rheos.operators.changelog.top_n import row_order
 from rheos.operators.changes import goes, table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.operators.over.by_time import OverColumns
 from rheos.operators.over.frames import FoldTooLarge, FrameRow, FrameSpec, over
+from rheos.operators.row_order import alike, row_order, value_order
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import rows_of
@@ -119,6 +119,7 @@ class OverOfChanges(KeyedStateOperator):
         self._order = row_order(self._columns)
         places = self._columns.get_field_index
         self._by = places(spec.columns.by)
+        self._by_order = value_order(self._columns.field(self._by).type)
         self._arguments = [places(name) for name in spec.columns.arguments]
         self._known_by = [places(name) for name in spec.known_by]
 
@@ -159,7 +160,7 @@ class OverOfChanges(KeyedStateOperator):
             now = after.get(each)
             if now is None:
                 yield was, DELETE
-            elif now != was:
+            elif not alike(was, now):
                 yield was, UPDATE_BEFORE
                 yield now, UPDATE_AFTER
         for each, now in after.items():
@@ -169,7 +170,7 @@ class OverOfChanges(KeyedStateOperator):
     def _with_aggregates(self, there: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
         frame = self._spec.frame
         items = sorted(there, key=lambda item: self._order(there[item]))
-        items.sort(key=lambda item: there[item][self._by], reverse=frame.descending)
+        items.sort(key=lambda item: self._by_order(there[item][self._by]), reverse=frame.descending)
         entries = [
             FrameRow(row[self._by], tuple(row[at] for at in self._arguments))
             for row in (there[item] for item in items)
