@@ -20,7 +20,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.durations import Duration
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, JobKey
 from rheos.protocol.stacks import StackProfile
 from rheos.protocol.state_config import StateConfig
 from rheos.redaction import redacted, redacted_repr
@@ -98,8 +98,33 @@ class JobConfig:
         take for its own what the other has staged, and clear it away."""
         if self.checkpoint_dir is None:
             return self.job
-        place = zlib.crc32(self.checkpoint_dir.rstrip("/").encode())
-        return JobId(f"{self.job}-{place:08x}")
+        return JobId(_at(self.job, self.checkpoint_dir))
+
+    @property
+    def key(self) -> JobKey:
+        """Identity of the job over all its drivers."""
+        return job_key(self.job, self.checkpoint_dir)
+
+
+def job_key(job: JobId, directory: str | None) -> JobKey:
+    """Return the identity of a job: the same for every driver that runs it, on any host.
+
+    Two jobs of one name in two checkpoint directories have two keys. A job without a checkpoint
+    directory has a new id each time it is started, and this is its key.
+
+    Args:
+        job: the job's id.
+        directory: the job's checkpoint directory, a URL or an absolute path. Credentials in a URL do
+            not change the key.
+    """
+    if directory is None:
+        return JobKey(job)
+    shown = redacted(directory).replace("://***@", "://").removeprefix("file://")
+    return JobKey(_at(job, shown))
+
+
+def _at(job: JobId, directory: str) -> str:
+    return f"{job}-{zlib.crc32(directory.rstrip('/').encode()):08x}"
 
 
 def shown_settings(config: JobConfig) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None
     code, out, error = rheos(command, "bookings")
     assert (code, out) == (2, "")
     assert "there is no running job 'bookings'" in error
-    assert "visits ('The visits', process" in error
+    assert re.search(r"visits-[0-9a-f]{8} \('The visits', process", error)
 
 
 def test_jobs_of_one_name_are_told_apart_by_their_directory(start: Start) -> None:

@@ -26,7 +26,7 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
     """A job that runs, and has logged three lines."""
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     job, config = StandIn(), JobConfig(JobId("shop"), checkpoint_dir="/data")
-    log = LogFile(config.writer, config.job)
+    log = LogFile(config.key, config.job)
     controlled = ControlledJob(job, outline("The shop"), config, "continuous", log=log)
     of_job = {"job": "shop", "attempt": 2}
     JOBS.info("the job is running", extra=of_job)

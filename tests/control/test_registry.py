@@ -16,14 +16,16 @@ import pytest
 from rheos.control import processes
 from rheos.control.ended_jobs import LOST, MAX_ENDED
 from rheos.control.processes import Liveness, ProcessId, liveness, this_process
-from rheos.control.registry import JobRecord, Registry, find_job, registry_folder
+from rheos.control.registry import JobRecord, Registry, find_job, newest_drivers, registry_folder
 from rheos.errors import ConfigurationError
+from rheos.job import JobConfig, job_key
 from rheos.protocol.ids import JobId
 
 
 def record(job: str = "job", **changes: object) -> JobRecord:
+    directory = changes.get("checkpoint_dir")
     made = JobRecord(
-        key=job,
+        key=job_key(JobId(job), None if directory is None else str(directory)),
         job=JobId(job),
         name=job,
         process=this_process(),
@@ -117,8 +119,8 @@ def test_records_come_and_go(tmp_path: Path) -> None:
     registry.add(later)
     registry.add(sooner)
     assert registry.records() == [sooner, later]
-    registry.remove(sooner.key)
-    registry.remove(sooner.key)
+    registry.remove(sooner)
+    registry.remove(sooner)
     assert registry.records() == [later]
 
 
@@ -168,6 +170,66 @@ def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert registry_folder() == tmp_path / ".local" / "state" / "rheos" / "jobs"
+
+
+# --- one identity over all drivers ---------------------------------------------------------------
+
+
+def test_a_job_has_one_key_on_every_host_and_two_directories_have_two() -> None:
+    job = JobId("shop")
+    here = job_key(job, "/data/checkpoints")
+    assert here == job_key(job, "/data/checkpoints/") == job_key(job, "file:///data/checkpoints")
+    assert here.startswith("shop-")
+    bucket = job_key(job, "s3://bucket/c")
+    rotated = [job_key(job, f"s3://{user}@bucket/c") for user in ("key:old", "key:new", "key")]
+    assert rotated == [bucket] * 3
+    keys = {here, bucket, job_key(job, "/data/other"), job_key(JobId("shop-2"), "/data/checkpoints")}
+    assert len(keys) == 4
+
+
+def test_a_job_without_a_directory_is_a_new_one_at_each_start() -> None:
+    assert JobConfig(JobId("shop-1a2b3c4d")).key == "shop-1a2b3c4d"
+
+
+def test_drivers_of_one_job_have_records_of_their_own(tmp_path: Path) -> None:
+    """Also where a job was taken over from a driver that was frozen: the newer one is asked."""
+    registry = Registry(tmp_path)
+    place = {"checkpoint_dir": "/data"}
+    frozen = record("shop", driver="a", started_ms=1, **place)
+    newer = record("shop", driver="b", started_ms=2, **place)
+    waits = record("shop", driver="c", started_ms=3, stands_by=True, **place)
+    for each in (frozen, newer, waits):
+        registry.add(each)
+    assert registry.records() == [frozen, newer, waits]
+    assert newest_drivers(registry.records()) == [newer]
+    assert newest_drivers([waits]) == [waits]
+    assert find_job("shop", registry.records()) == newer
+    assert find_job(newer.key, registry.records()) == newer
+    registry.remove(newer)
+    assert registry.records() == [frozen, waits]
+
+
+def test_a_driver_found_dead_later_does_not_hide_how_the_job_has_ended(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    dead = msgspec.structs.replace(this_process(), started_s=1.0)
+    registry.add(record("shop", driver="a", started_ms=1, process=dead))
+    successor = record("shop", driver="b", started_ms=2)
+    registry.add(successor)
+    registry.ended(successor, "finished", None)
+    assert registry.records() == []
+    assert [ended.state for ended in registry.ended_jobs.newest_first()] == ["finished"]
+
+
+def test_a_record_of_0_1_0_is_read(tmp_path: Path) -> None:
+    """Its key was unique to the driver, and was the name of its file."""
+    old = msgspec.json.decode(msgspec.json.encode(record("1a2b3c4d5e6f")))
+    del old["driver"]
+    (tmp_path / "1a2b3c4d5e6f.json").write_bytes(msgspec.json.encode(old))
+    registry = Registry(tmp_path)
+    (found,) = registry.records()
+    assert find_job("1a2b3c4d5e6f", [found]) is found
+    registry.remove(found)
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- which job is meant -------------------------------------------------------------------------

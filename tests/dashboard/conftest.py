@@ -38,7 +38,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     made = StandIn()
     made.allowed.set()
     config = JobConfig(job=JobId("job"), checkpoint_dir="/data")
-    log = LogFile(config.writer, config.job)
+    log = LogFile(config.key, config.job)
     controlled = ControlledJob(made, outline(), config, "continuous", log=log)
     yield made
     made.over.set()

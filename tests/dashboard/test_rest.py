@@ -13,6 +13,7 @@ import pytest
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted
 from rheos.control.job_logs import LogFile
+from rheos.control.processes import this_process
 from rheos.control.registry import Registry
 from rheos.dashboard.operations import OPERATIONS
 from rheos.driver.logged import JOBS
@@ -241,7 +242,7 @@ def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> Non
     JobLog(open_store(str(stored)), old.job).append(1, entry)
     (path,) = [f"/jobs/{each['key']}" for each in asking.get("/jobs") if not each["runs"]]
     assert asking.get(path)["failure"] is None
-    log = LogFile(old.writer, old.job)
+    log = LogFile(old.key, old.job)
     JOBS.error("the job 'old one' has failed: no price", extra={"job": "old one"})
     assert asking.get(path)["failure"] == "the job 'old one' has failed: no price"
     JOBS.info("the job 'old one' is running", extra={"job": "old one"})
@@ -263,6 +264,41 @@ def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) 
     assert asking.get(f"/jobs/{key}/checkpoints") == []
     assert asking.get(f"/jobs/{key}/history")["fine"]["at_ms"] == []
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
+
+
+def test_an_address_outlives_drivers(asking: Asking, job: StandIn) -> None:
+    """A job is killed, taken over and ended: its address, with its key or its name, stays the same."""
+    key = asking.key()
+    registry = Registry()
+    (running,) = registry.records()
+    dead = msgspec.structs.replace(this_process(), started_s=1.0)
+    registry.add(msgspec.structs.replace(running, driver="killed", started_ms=1, process=dead))
+    waits = msgspec.structs.replace(running, driver="waits", stands_by=True)
+    registry.add(msgspec.structs.replace(waits, started_ms=running.started_ms + 1))
+    shown = asking.get(f"/jobs/{key}")
+    assert (shown["key"], shown["state"], shown["runs"]) == (key, "running", True)
+    assert [each["key"] for each in asking.get("/jobs")] == [key]
+    registry.remove(running)  # Its driver is gone, and the other takes the job over.
+    assert asking.get(f"/jobs/{key}")["state"] == "standing by"
+    registry.remove(waits)
+    assert asking.get(f"/jobs/{key}")["state"] == "lost"
+    assert [each["key"] for each in asking.get("/jobs")] == [key]
+    registry.add(msgspec.structs.replace(running, driver="successor"))
+    for named in (key, running.job, "a%20job"):
+        assert asking.get(f"/jobs/{named}")["state"] == "running"
+    registry.remove(msgspec.structs.replace(running, driver="successor"))
+
+
+def test_jobs_of_one_name_in_two_directories_are_told_apart(asking: Asking, job: StandIn) -> None:
+    registry = Registry()
+    (running,) = registry.records()
+    other = JobConfig(JobId("job"), checkpoint_dir="/other").key
+    registry.add(
+        msgspec.structs.replace(running, driver="b", key=other, checkpoint_dir="/other", name="another")
+    )
+    assert asking.refused("/jobs/job") == (404, "'job' may be any of 2 jobs")
+    assert asking.get(f"/jobs/{other}")["checkpoint_dir"] == "/other"
+    assert asking.get("/jobs/another")["key"] == other
 
 
 def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None:

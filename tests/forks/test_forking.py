@@ -187,7 +187,7 @@ def running(job: Path) -> Iterator[JobRecord]:
     )
     Registry().add(record)
     yield record
-    Registry().remove(record.key)
+    Registry().remove(record)
 
 
 def test_a_running_job_says_what_it_runs_and_how(running: JobRecord) -> None:

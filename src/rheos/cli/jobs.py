@@ -166,7 +166,7 @@ def _wait_until_gone(record: JobRecord) -> None:
     """Then the job may be started again at once. It has ended by now: this takes a moment."""
     give_up = time.monotonic() + _GONE_WITHIN_S
     while time.monotonic() < give_up:
-        if record.key not in {running.key for running in Registry().records()}:
+        if record.file_name not in {running.file_name for running in Registry().records()}:
             return
         time.sleep(_POLL_S)
 

@@ -85,7 +85,7 @@ class ControlledRuntime:
                 undo.callback(keeper.close)
             log = None
             if config.log_level is not None:
-                log = LogFile(config.writer, config.job)
+                log = LogFile(config.key, config.job)
                 undo.callback(log.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
@@ -118,7 +118,6 @@ class ControlledJob:
         self._program = program
         self._config = config
         self._note = note
-        self._key = uuid4().hex[:12]
         self._closing = threading.Lock()
         self._closed = False
         self._finish_noted = False
@@ -138,7 +137,8 @@ class ControlledJob:
         # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
         self._server = CommandServer(self, plan, self._config, token)
         record = self._record = JobRecord(
-            key=self._key,
+            key=self._config.key,
+            driver=uuid4().hex[:12],
             job=self._config.job,
             name=plan.name,
             process=this_process(),
@@ -147,7 +147,7 @@ class ControlledJob:
             started_ms=SystemClock().now_ms(),
             endpoint=self._server.endpoint,
             token=token,
-            log=None if self._log is None else str(log_path(self._config.writer)),
+            log=None if self._log is None else str(log_path(self._config.key)),
             program=self._program,
         )
         try:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from rheos.checkpoint.names import safe_name
 from rheos.control.private_files import write_privately
 from rheos.control.processes import ProcessId
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, JobKey
 
 MAX_ENDED = 50
 LOST = "lost"
@@ -19,8 +20,7 @@ _SUFFIX = ".json"
 
 
 class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
-    key: str
-    """That of its record, while it ran."""
+    key: JobKey
     job: JobId
     name: str
     process: ProcessId
@@ -39,17 +39,24 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedJobs:
-    """A folder with a file for each."""
+    """A folder with a file for each job: how its newest driver has ended it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def add(self, ended: EndedJob) -> None:
-        """Raises OSError."""
+        """Keep how a driver has ended. An earlier driver of the job, found dead later, changes nothing.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_privately(self._folder / f"{ended.key}{_SUFFIX}", msgspec.json.encode(ended))
+        known = self.newest_first()
+        if any(each.key == ended.key and each.started_ms > ended.started_ms for each in known):
+            return
+        write_privately(self._path(ended), msgspec.json.encode(ended))
         for older in self.newest_first()[MAX_ENDED:]:
-            (self._folder / f"{older.key}{_SUFFIX}").unlink(missing_ok=True)
+            self._path(older).unlink(missing_ok=True)
 
     def newest_first(self) -> list[EndedJob]:
         """Files that cannot be read are passed over: they may be of another version."""
@@ -61,3 +68,6 @@ class EndedJobs:
             except (OSError, msgspec.MsgspecError):
                 continue
         return sorted(found, key=lambda ended: (ended.ended_ms, ended.key), reverse=True)
+
+    def _path(self, ended: EndedJob) -> Path:
+        return self._folder / f"{safe_name(ended.key)}{_SUFFIX}"

@@ -16,7 +16,7 @@ from rheos.driver.history import stored_history
 from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError, RheosError, TransportError
 from rheos.host.stores import open_store, there_is
-from rheos.job import CheckpointInfo, JobStatus
+from rheos.job import CheckpointInfo, JobStatus, job_key
 from rheos.observe.history_files import HistoryView
 from rheos.protocol.ids import JobId, job_slug
 from rheos.protocol.ports import Store
@@ -54,14 +54,14 @@ class ListedJob:
 
 
 def listed_jobs(registry: Registry) -> list[ListedJob]:
-    """All jobs, each asked for its status. One that ended meanwhile is left out."""
+    """Return all jobs, each asked for its status. One that ended meanwhile is left out."""
     records = registry.records()
     if not records:
         return []
     with ThreadPoolExecutor(min(len(records), 16)) as pool:
         seen = list(pool.map(listed_job, records))
-    still = {record.key for record in registry.records()}
-    return [job for job in seen if job.record.key in still]
+    still = {record.file_name for record in registry.records()}
+    return [job for job in seen if job.record.file_name in still]
 
 
 def listed_job(record: JobRecord) -> ListedJob:
@@ -76,6 +76,7 @@ def listed_job(record: JobRecord) -> ListedJob:
 def job_object(job: ListedJob) -> dict[str, Any]:
     record, status = job.record, job.status
     return {
+        "key": record.key,
         "id": record.job,
         "name": record.name,
         "state": job.state if record.stands_by else None if status is None else status.state.value,
@@ -146,6 +147,7 @@ def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
     _, _, view = stored_job(job, directory)
     state, last = _stored_state(view), view.completed[-1].entry if view.completed else None
     return {
+        "key": job_key(job, directory),
         "id": job,
         "name": job,
         "state": state,

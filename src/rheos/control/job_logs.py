@@ -25,7 +25,7 @@ from rheos.checkpoint.names import safe_name
 from rheos.control.registry import home_folder
 from rheos.driver.logged import JOBS
 from rheos.host.log_capture import as_before
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, JobKey
 from rheos.redaction import redacted
 
 MAX_FILE_BYTES = 8 << 20
@@ -148,10 +148,9 @@ class _ToStream(logging.StreamHandler[TextIO]):
 class LogFile:
     """Of one job of this process, until it is closed."""
 
-    def __init__(self, writer: JobId, job: JobId) -> None:
-        """`writer` is what sinks know the job by: two jobs of one name in two directories have two."""
+    def __init__(self, key: JobKey, job: JobId) -> None:
         _sweep()
-        self._output = _ToFile(log_path(writer), job)
+        self._output = _ToFile(log_path(key), job)
         _begin(self._output)
 
     def close(self) -> None:
@@ -187,8 +186,8 @@ def log_folder() -> Path:
     return home_folder() / "logs"
 
 
-def log_path(writer: JobId) -> Path:
-    return log_folder() / f"{safe_name(writer)}.jsonl"
+def log_path(key: JobKey) -> Path:
+    return log_folder() / f"{safe_name(key)}.jsonl"
 
 
 def newest_lines(path: Path, most: int) -> list[LoggedLine]:

@@ -21,7 +21,7 @@ from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
 from rheos.host.io import SystemClock
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, JobKey
 from rheos.redaction import redacted
 
 _SUFFIX = ".json"
@@ -30,8 +30,8 @@ _SUFFIX = ".json"
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How to find a running job, and to speak to it."""
 
-    key: str
-    """Its own, among all jobs; the record's file name."""
+    key: JobKey
+    """The job's identity, which all of its drivers share."""
     job: JobId
     name: str
     process: ProcessId
@@ -49,11 +49,17 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """None where it is no file, or the driver is of a version that did not say."""
     stands_by: bool = False
     """The driver waits to take the job over; it cannot be spoken to."""
+    driver: str = ""
+    """Unique id of the driver's work on this job. Empty in records of 0.1.0, whose key was unique."""
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.driver or self.key}{_SUFFIX}"
 
     def __str__(self) -> str:
         """Short, to distinguish jobs on a screen."""
         place = self.checkpoint_dir or "no checkpoint directory"
-        return f"{self.job} ({self.name!r}, {self.process}, {place})"
+        return f"{self.key} ({self.name!r}, {self.process}, {place})"
 
 
 def home_folder() -> Path:
@@ -82,11 +88,11 @@ class Registry:
         """Raises OSError where the folder cannot be written, or is not safe to hold a token."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._keep_to_ourselves()
-        write_privately(self._path(record.key), msgspec.json.encode(record))
+        write_privately(self._folder / record.file_name, msgspec.json.encode(record))
 
-    def remove(self, key: str) -> None:
+    def remove(self, record: JobRecord) -> None:
         with contextlib.suppress(OSError):
-            self._path(key).unlink(missing_ok=True)
+            (self._folder / record.file_name).unlink(missing_ok=True)
 
     def ended(self, record: JobRecord, state: str, failure: str | None) -> None:
         """Takes the record away, and keeps how the job has ended, where that can be written."""
@@ -106,7 +112,7 @@ class Registry:
                     failure=failure,
                 )
             )
-        self.remove(record.key)
+        self.remove(record)
 
     def records(self) -> list[JobRecord]:
         """Of the jobs that run, and of those on other hosts that cannot be asked; oldest first.
@@ -125,12 +131,12 @@ class Registry:
                 continue
             if liveness(record.process) is Liveness.DEAD:
                 if record.stands_by:
-                    self.remove(record.key)
+                    self.remove(record)
                 else:
                     self.ended(record, LOST, None)
             else:
                 found.append(record)
-        return sorted(found, key=lambda record: (record.started_ms, record.key))
+        return sorted(found, key=lambda record: (record.started_ms, record.file_name))
 
     def _keep_to_ourselves(self) -> None:
         if os.name != "posix":
@@ -141,22 +147,24 @@ class Registry:
         if facts.st_mode & 0o077:
             self._folder.chmod(0o700)
 
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}{_SUFFIX}"
-
 
 def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
-    """The job that is meant: by its key, id, name or driver's process id, or a beginning of id or name;
-    with `@` and the checkpoint directory behind it where several have the same. The first of these that
-    any job fits counts; drivers that stand by are not meant. Raises ConfigurationError where there is
-    none, or more than one."""
-    fitting = _fitting(wanted, [record for record in records if not record.stands_by])
+    """Return the running job that `wanted` names.
+
+    `wanted` is a key, an id, a name, a driver's process id, `JOB@DIRECTORY`, or the beginning of an id
+    or a name. The first of these that fits any job counts. If several drivers of one job run, the
+    newest is returned. Drivers that stand by are ignored.
+
+    Raises:
+        ConfigurationError: no job fits, or several do.
+    """
+    fitting = newest_drivers(_fitting(wanted, [record for record in records if not record.stands_by]))
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         raise ConfigurationError(
             f"{wanted!r} may be any of {len(fitting)} running jobs",
-            hint="say which by its whole id, its process id, or JOB@DIRECTORY",
+            hint="name one by its key, its process id, or JOB@DIRECTORY",
             detail="\n".join(map(str, fitting)),
         )
     for waits in _fitting(wanted, [record for record in records if record.stands_by]):
@@ -175,6 +183,15 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
         hint="name one of those that run",
         detail="\n".join(map(str, records)),
     )
+
+
+def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
+    """Return one record for each job: that of the newest driver which runs it, else of one which stands
+    by. A driver that was frozen or cut off may still run when another has taken its job over."""
+    newest: dict[JobKey, JobRecord] = {}
+    for record in sorted(records, key=lambda each: (not each.stands_by, each.started_ms)):
+        newest[record.key] = record
+    return [record for record in records if newest[record.key] is record]
 
 
 def find_to_look_at(wanted: str) -> JobRecord:

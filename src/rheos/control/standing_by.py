@@ -38,7 +38,8 @@ def stand_by(
     clock = SystemClock()
     registry = Registry()
     record = JobRecord(
-        key=uuid4().hex[:12],
+        key=config.key,
+        driver=uuid4().hex[:12],
         job=config.job,
         name=plan.name,
         process=this_process(),
@@ -61,7 +62,7 @@ def stand_by(
     try:
         ended = note.stand_by(clock, sleep, behind)
     finally:
-        registry.remove(record.key)
+        registry.remove(record)
     if ended is not None and ended.outcome is not None:
         _say(f"the job {config.job!r} {_ENDED[ended.outcome]} under {ended.driver}")
     elif drivers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,14 +28,13 @@ from rheos.control.job_list import (
     stored_jobs,
 )
 from rheos.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
-from rheos.control.registry import JobRecord, Registry
+from rheos.control.registry import JobRecord, Registry, newest_drivers
 from rheos.dashboard.readiness import Readiness
 from rheos.driver.logged import JOBS
 from rheos.errors import ConfigurationError
-from rheos.job import JobConfig
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, JobKey
 from rheos.protocol.stacks import StackProfile
 
 _LOOK_TIMEOUT_S = 5.0
@@ -58,8 +56,9 @@ class NotRunningError(ConfigurationError):
 class StoredJob:
     """A job that does not run here, as a checkpoint directory has it, or as it has ended here."""
 
-    key: str
+    key: JobKey
     job: JobId
+    name: str
     directory: str | None
     """None where it has kept no checkpoints that can be read."""
     log: Path | None
@@ -81,26 +80,34 @@ class ServedJobs:
         self.readiness = Readiness(self._registry)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The running ones, oldest first; then those of directories that do not run here; then those
-        that have ended here, the newest first. Each job of a directory once."""
-        running = listed_jobs(self._registry)
-        shown = [*map(_running_object, running), *(stored.shown for stored in self._stored())]
+        """Return each job once, by its key: the running ones, oldest first; then those of directories
+        that do not run here; then those that have ended here, the newest first."""
+        seen = {job.record.file_name: job for job in listed_jobs(self._registry)}
+        running = newest_drivers([job.record for job in seen.values()])
+        shown = [_running_object(seen[record.file_name]) for record in running]
+        shown += [stored.shown for stored in self._stored()]
         shown += map(_ended_object, self._registry.ended_jobs.newest_first())
-        once = {(job["id"], job["checkpoint_dir"]): job for job in reversed(shown)}
-        return [job for job in shown if once[job["id"], job["checkpoint_dir"]] is job]
+        once = {job["key"]: job for job in reversed(shown)}
+        return [job for job in shown if once[job["key"]] is job]
 
-    def find(self, key: str) -> Served:
-        """Raises NoSuchJobError."""
-        for record in self._registry.records():
-            if record.key == key:
-                return record
-        for stored in self._stored():
-            if stored.key == key:
-                return stored
-        for ended in self._registry.ended_jobs.newest_first():
-            if ended.key == key:
-                return _ended_job(ended)
-        raise NoSuchJobError(f"there is no job {key!r}", hint="ask for the list: a job may have ended")
+    def find(self, named: str) -> Served:
+        """Return the job of that key, or the only one of that id or name.
+
+        Raises:
+            NoSuchJobError: no job fits, or several do.
+        """
+        known: list[Served] = [*newest_drivers(self._registry.records()), *self._stored()]
+        known += map(_ended_job, self._registry.ended_jobs.newest_first())
+        once = {each.key: each for each in reversed(known)}
+        if named in once:
+            return once[JobKey(named)]
+        fitting = [each for each in once.values() if named in (each.job, each.name)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            keys = ", ".join(sorted(each.key for each in fitting))
+            raise NoSuchJobError(f"{named!r} may be any of {len(fitting)} jobs", hint=f"ask for {keys}")
+        raise NoSuchJobError(f"there is no job {named!r}", hint="ask for the list of jobs")
 
     def _stored(self) -> list[StoredJob]:
         now_s = monotonic()
@@ -115,11 +122,8 @@ class ServedJobs:
 
 
 def _stored_job(job: JobId, directory: str) -> StoredJob:
-    # As long as the key of a running job, and always the same.
-    key = hashlib.sha256(f"{directory}\n{job}".encode()).hexdigest()[:12]
-    shown = {"key": key, "runs": False, **stored_job_object(job, directory)}
-    log = log_path(JobConfig(job, checkpoint_dir=absolute(directory)).writer)
-    return StoredJob(key, job, directory, log, shown)
+    shown = {"runs": False, **stored_job_object(job, absolute(directory))}
+    return StoredJob(shown["key"], job, shown["name"], directory, log_path(shown["key"]), shown)
 
 
 def _ended_job(ended: EndedJob) -> StoredJob:
@@ -127,7 +131,7 @@ def _ended_job(ended: EndedJob) -> StoredJob:
     place = ended.checkpoint_dir
     directory = place if place is not None and os.path.isdir(place) else None
     log = None if ended.log is None else Path(ended.log)
-    return StoredJob(ended.key, ended.job, directory, log, _ended_object(ended))
+    return StoredJob(ended.key, ended.job, ended.name, directory, log, _ended_object(ended))
 
 
 def _ended_object(ended: EndedJob) -> dict[str, Any]:
@@ -150,7 +154,7 @@ def _ended_object(ended: EndedJob) -> dict[str, Any]:
 
 
 def _running_object(job: ListedJob) -> dict[str, Any]:
-    return {"key": job.record.key, "runs": not job.record.stands_by, **job_object(job)}
+    return {"runs": not job.record.stands_by, **job_object(job)}
 
 
 # --- what is asked of one ---------------------------------------------------------------------------

@@ -13,6 +13,9 @@ def job_slug(name: str) -> JobId:
     return JobId(re.sub(r"\W+", "-", name.lower()).strip("-") or "job")
 
 
+JobKey = NewType("JobKey", str)
+"""Identity of a job over all its drivers and attempts: its id and its checkpoint directory."""
+
 OperatorId = NewType("OperatorId", str)
 """Stable over restarts and changed programs: the user's `uid`, or one made from the plan."""
 
