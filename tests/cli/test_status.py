@@ -10,13 +10,13 @@ from rich.console import Console, RenderableType
 
 from rheos.cli.status import (
     StatusDisplay,
-    duration_text,
     final_table,
     status_line,
     status_view,
     watermark_text,
 )
 from rheos.job import JobState, JobStatus, OperatorStatus
+from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.protocol.ids import JobId
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rheos.cli.status import duration_text, moment_text
+from rheos.cli.status import moment_text
 from rheos.debugging.debugging import Debugged
 from rheos.debugging.key_state import KeyState, Row, StateChange
 from rheos.debugging.replay import DebugStep
+from rheos.protocol.durations import duration_text
 
 _PANE = ("pane_start", "pane_end", "first_window_end")
 

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
-from rheos.cli.status import duration_text
 from rheos.cli.terminal import Terminal, say, say_lines
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
@@ -28,7 +27,7 @@ from rheos.control.job_list import (
 from rheos.control.registry import JobRecord, Registry, find_job, find_to_look_at
 from rheos.errors import RheosError
 from rheos.job import CheckpointInfo
-from rheos.protocol.durations import duration_ms
+from rheos.protocol.durations import duration_ms, duration_text
 from rheos.redaction import redacted
 
 _GONE_WITHIN_S = 10.0

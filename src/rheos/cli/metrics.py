@@ -18,7 +18,6 @@ from rheos.cli.jobs import (
     size_text,
     time_text,
 )
-from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
 from rheos.control.job_list import stored_figures
@@ -28,6 +27,7 @@ from rheos.observe.figures import FIGURES, Figure, Unit
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures, across_subtasks, figures_object
 from rheos.protocol.accumulated import Accumulated
+from rheos.protocol.durations import duration_text
 from rheos.protocol.readings import Reading
 
 _SHOWN_OF_HISTORY = tuple(

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.job import JobState, JobStatus, LatencyStatus, OperatorStatus
+from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 _LINE_EVERY_S = 5.0
@@ -37,21 +38,6 @@ def moment_text(ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{ms} ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def duration_text(ms: float) -> str:
-    """In two units at the most: "850 ms", "4.2 s", "3 min 20 s", "2 h 5 min", "412 d 7 h"."""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    seconds = ms / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400:,} d {whole % 86_400 // 3600} h"
 
 
 def watermark_text(watermark_ms: int | None, now_ms: int) -> str:

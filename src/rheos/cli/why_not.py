@@ -12,12 +12,13 @@ from rich.text import Text
 
 from rheos.checkpoint.as_savepoint import newest_checkpoint
 from rheos.cli.jobs import console, find, reported
-from rheos.cli.status import duration_text, moment_text
+from rheos.cli.status import moment_text
 from rheos.control.commands import JobClient
 from rheos.control.held_back import Delayed, HeldBack, SplitStanding, held_back
 from rheos.control.registry import JobRecord
 from rheos.errors import ConfigurationError, RheosError
 from rheos.host.stores import open_store
+from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.protocol.ids import OperatorId
 from rheos.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key

@@ -69,6 +69,21 @@ def duration_ms(value: Duration) -> int:
     return round(ms)
 
 
+def duration_text(ms: float) -> str:
+    """Return a duration for people, in one or two units: "850 ms", "3 min 20 s", "412 d 7 h"."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400:,} d {whole % 86_400 // 3600} h"
+
+
 def signed_duration_ms(value: Duration) -> int:
     """A duration, or one with a minus ahead: a distance in time, back ("-5m") or on. Raises
     ProgramError."""
