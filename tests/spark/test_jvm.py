@@ -28,7 +28,7 @@ def test_the_heap_is_a_quarter_of_the_machine_within_bounds(machine: int, heap: 
 
 
 def test_the_users_own_word_on_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm_options, "_machine_bytes", lambda: 16 * GIB)
+    monkeypatch.setattr(jvm_options, "memory_limit", lambda: 16 * GIB)
     nothing = {"SPARK_CONF_DIR": str(tmp_path)}
     assert memory_settings(nothing) == {"spark.driver.memory": "4096m"}
     assert memory_settings(nothing | {"SPARK_DRIVER_MEMORY": "2g"}) == {}

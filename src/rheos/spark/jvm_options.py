@@ -3,7 +3,6 @@ before that (`ahead`)."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import os
@@ -16,12 +15,12 @@ from importlib import resources
 from pathlib import Path
 
 from rheos.errors import ConfigurationError
+from rheos.host.memory_room import memory_limit
 from rheos.spark import class_archive
 
 OPTIONS = "spark.driver.extraJavaOptions"
 _GIB = 1 << 30
 _MEMORY = "spark.driver.memory"
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _INSTALL_JAVA = (
     "install Java 17 or newer (on Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "
@@ -126,21 +125,12 @@ def memory_settings(environment: Mapping[str, str] = os.environ) -> dict[str, st
         return {}
     if _MEMORY in _defaults(environment):
         return {}
-    return {_MEMORY: f"{heap_bytes(_machine_bytes()) >> 20}m"}
+    return {_MEMORY: f"{heap_bytes(memory_limit()) >> 20}m"}
 
 
 def heap_bytes(machine_bytes: int) -> int:
     """A quarter of the machine: the rest is for the Python workers, which do the work."""
     return max(_GIB, min(machine_bytes // 4, 8 * _GIB))
-
-
-def _machine_bytes() -> int:
-    """What this process may use, which is less than the machine has within a container."""
-    known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):
-            known.append(int(Path(limit).read_text()))
-    return min(known)
 
 
 def _defaults(environment: Mapping[str, str]) -> str:
