@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from rheos.checkpoint.events import (
     Action,
     AppendLog,
@@ -21,13 +23,15 @@ from rheos.checkpoint.events import (
     StopAttempt,
     Tick,
 )
-from rheos.checkpoint.lifecycle import LifecycleState
+from rheos.checkpoint.lifecycle import LEAVE_WITHIN_MS, LifecycleState
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.targets import target_refusal
-from rheos.errors import CheckpointError, SchemaError, TransportError
-from rheos.protocol.control import CheckpointComplete, CommittableHandle
+from rheos.errors import CheckpointError, SchemaError, TransportError, UnavailableError
+from rheos.protocol.control import CheckpointComplete, CommittableHandle, SinkPublished
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import FieldShape, TypeShape
-from tests.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
+from tests.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge, completed
 
 BY_DRIVER = replace(SHAPE, on_driver=frozenset({SINK}))
 AWAY = CheckpointError("the table is away")
@@ -40,11 +44,11 @@ def running() -> Timeline:
 
 def publish(checkpoint: int) -> PublishOnDriver:
     listed = [CommittableHandle(SINK, f"1/{checkpoint}/{subtask}".encode()) for subtask in (0, 1)]
-    return PublishOnDriver(Attempt(1), CheckpointId(checkpoint), tuple(listed))
+    return PublishOnDriver(Attempt(1), CheckpointId(checkpoint), SINK, tuple(listed))
 
 
-def told(actions: list[Action]) -> list[int]:
-    """The checkpoints that the subtasks hear of."""
+def announced(actions: list[Action]) -> list[int]:
+    """Return the checkpoints that the subtasks are notified of as complete."""
     return [
         action.message.checkpoint
         for action in actions
@@ -52,23 +56,64 @@ def told(actions: list[Action]) -> list[int]:
     ]
 
 
+def told(actions: list[Action]) -> list[int]:
+    """Return the checkpoints up to which the subtasks are notified that the sink is published."""
+    return [
+        action.message.checkpoint
+        for action in actions
+        if isinstance(action, SendToAll) and isinstance(action.message, SinkPublished)
+    ]
+
+
 def published(actions: list[Action]) -> list[Action]:
     return [action for action in actions if isinstance(action, PublishOnDriver)]
 
 
-def test_it_is_published_before_it_is_announced() -> None:
+def test_a_checkpoint_is_announced_at_once_and_its_sink_once_it_is_published() -> None:
     time = running()
     time.at(1000, Tick())
     entered = time.completes(1010, 1)
-    assert (published(entered), told(entered)) == ([publish(1)], [])
-    assert told(time.at(1500, Published(ONE))) == [1]
+    assert (announced(entered), published(entered), told(entered)) == ([1], [publish(1)], [])
+    done = time.at(1500, Published(SINK, ONE))
+    assert (announced(done), told(done)) == ([], [1])
 
 
-def test_what_lists_nothing_of_the_drivers_is_told_at_once() -> None:
+def test_nothing_is_published_where_nothing_of_the_drivers_is_listed() -> None:
     time = Timeline(shape=replace(SHAPE, on_driver=frozenset({OperatorId("other")}))).runs()
     time.at(1000, Tick())
     entered = time.completes(1010, 1)
-    assert (published(entered), told(entered)) == ([], [1])
+    assert (announced(entered), published(entered), told(entered)) == ([1], [], [])
+
+
+def test_a_sink_that_is_unavailable_is_retried_without_end_and_holds_up_no_other() -> None:
+    other = OperatorId("other")
+    publishing = Publishing(frozenset({SINK, other}))
+
+    def entry(checkpoint: int) -> CheckpointCompleted:
+        listed = [CommittableHandle(each, b"staged") for each in (SINK, other)]
+        return msgspec.structs.replace(completed(checkpoint), committables=listed)
+
+    def begun(actions: list[Action]) -> list[tuple[str, int]]:
+        return [(a.operator, a.checkpoint) for a in actions if isinstance(a, PublishOnDriver)]
+
+    first = publishing.entered(entry(1))
+    assert (announced(first), begun(first)) == ([1], [("other", 1), ("sink", 1)])
+    away = UnavailableError("the target is away")
+    now_ms = 0
+    for _ in range(300):
+        assert publishing.failed(SINK, ONE, away, now_ms) is None
+        assert publishing.failing() == {SINK: away}
+        due_ms = publishing.retry_ms()
+        assert due_ms is not None
+        assert now_ms < due_ms <= now_ms + 1000
+        now_ms = due_ms
+        assert begun(publishing.tick(now_ms)) == [("sink", 1)]
+    assert told(publishing.published(other, ONE)) == [1]
+    assert begun(publishing.entered(entry(2))) == [("other", 2)]
+    assert told(publishing.published(other, TWO)) == [2]
+    back = publishing.published(SINK, ONE)
+    assert (told(back), begun(back)) == ([1], [("sink", 2)])
+    assert publishing.failing() == {}
 
 
 def test_checkpoints_go_on_meanwhile_and_the_newest_is_published_for_those_that_waited() -> None:
@@ -77,22 +122,22 @@ def test_checkpoints_go_on_meanwhile_and_the_newest_is_published_for_those_that_
         time.at(at_ms, Tick())
         entered = time.completes(at_ms + 10, checkpoint)
         assert (published(entered) != []) == (checkpoint == 1)
-        assert told(entered) == []
-    first = time.at(4000, Published(ONE))
+        assert (announced(entered), told(entered)) == ([checkpoint], [])
+    first = time.at(4000, Published(SINK, ONE))
     assert (told(first), published(first)) == ([1], [publish(3)])
-    assert told(time.at(4500, Published(THREE))) == [2, 3]
+    assert told(time.at(4500, Published(SINK, THREE))) == [3]
 
 
 def test_a_failure_is_tried_twice_more_and_then_fails_the_attempt() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
-    assert time.at(1020, PublishFailed(ONE, AWAY)) == []
+    assert time.at(1020, PublishFailed(SINK, ONE, AWAY)) == []
     assert time.coordinator.next_deadline_ms() == 1120
     assert published(time.at(1120, Tick())) == [publish(1)]
-    assert published(time.at(1130, PublishFailed(ONE, AWAY))) == []
+    assert published(time.at(1130, PublishFailed(SINK, ONE, AWAY))) == []
     assert published(time.at(2130, Tick())) == [publish(1)]
-    failed = time.at(2140, PublishFailed(ONE, AWAY))
+    failed = time.at(2140, PublishFailed(SINK, ONE, AWAY))
     assert StopAttempt(Attempt(1)) in failed
     assert told(failed) == []
     assert time.coordinator.last_error is AWAY
@@ -103,7 +148,7 @@ def test_what_every_try_would_repeat_is_not_tried_again() -> None:
     time.at(1000, Tick())
     time.completes(1010, 1)
     changed = SchemaError("the table has changed")
-    assert StopAttempt(Attempt(1)) in time.at(1020, PublishFailed(ONE, changed))
+    assert StopAttempt(Attempt(1)) in time.at(1020, PublishFailed(SINK, ONE, changed))
     assert time.at(1030, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FAILED, changed)]
 
 
@@ -114,9 +159,31 @@ def test_no_attempt_follows_while_one_is_under_way() -> None:
     assert time.at(1020, AttemptLost(Attempt(1), TransportError("lost"))) == [StopAttempt(Attempt(1))]
     assert time.at(1030, AttemptEnded(Attempt(1))) == []
     assert time.coordinator.state is LifecycleState.STOPPING
-    assert time.at(1500, Published(ONE)) == []
+    assert time.at(1500, Published(SINK, ONE)) == []
     assert time.coordinator.state is LifecycleState.WAITING
     assert time.at(2000, Tick()) == [ReadLog()]
+
+
+def test_a_cancelled_job_does_not_wait_long_for_a_publication() -> None:
+    time = running()
+    time.at(1000, Tick())
+    time.completes(1010, 1)
+    time.at(1020, CancelRequested())
+    assert time.at(1030, AttemptEnded(Attempt(1))) == []
+    due_ms = time.coordinator.next_deadline_ms()
+    assert due_ms == 1030 + LEAVE_WITHIN_MS
+    assert time.at(due_ms - 1, Tick()) == []
+    assert time.at(due_ms, Tick()) == [EndJob(Outcome.CANCELLED)]
+
+
+def test_a_failed_attempt_that_waits_for_a_publication_can_be_cancelled() -> None:
+    time = running()
+    time.at(1000, Tick())
+    time.completes(1010, 1)
+    time.at(1020, AttemptLost(Attempt(1), TransportError("lost")))
+    time.at(1030, AttemptEnded(Attempt(1)))
+    assert time.at(1040, CancelRequested()) == []
+    assert time.at(1040 + LEAVE_WITHIN_MS, Tick()) == [EndJob(Outcome.CANCELLED)]
 
 
 def test_a_cancelled_job_ends_when_it_has_answered_and_tries_nothing_again() -> None:
@@ -125,7 +192,7 @@ def test_a_cancelled_job_ends_when_it_has_answered_and_tries_nothing_again() -> 
     time.completes(1010, 1)
     time.at(1020, CancelRequested())
     assert time.at(1030, AttemptEnded(Attempt(1))) == []
-    assert time.at(1500, PublishFailed(ONE, AWAY)) == [EndJob(Outcome.CANCELLED)]
+    assert time.at(1500, PublishFailed(SINK, ONE, AWAY)) == [EndJob(Outcome.CANCELLED)]
 
 
 def test_who_was_replaced_publishes_nothing_more() -> None:
@@ -138,7 +205,7 @@ def test_who_was_replaced_publishes_nothing_more() -> None:
     [append] = time.at(3210, *(acknowledge(subtask, 3) for subtask in (0, 1)))
     assert isinstance(append, AppendLog)
     time.at(3220, LogLost(append.number))
-    last = time.at(3300, Published(ONE))
+    last = time.at(3300, Published(SINK, ONE))
     assert (published(last), told(last)) == ([], [])
     [end] = time.at(3400, AttemptEnded(Attempt(1)))
     assert isinstance(end, EndJob)

@@ -37,6 +37,7 @@ from rheos.errors import (
     RheosError,
     Site,
     TransportError,
+    UnavailableError,
     UserFunctionError,
 )
 from rheos.graph.nodes import SinkSpec, SourceSpec, StreamType
@@ -184,7 +185,8 @@ class Driver:
         self.clock = SimClock()
         self.slots = Slots()
         self.io = SimIo(self.clock.monotonic_us, lambda: 50_000)
-        """It takes 50 ms to publish anything."""
+        """It takes 50 ms to list anything."""
+        self.publishing = SimIo(self.clock.monotonic_us, lambda: 0)
         self.config = JobConfig(JobId("job"), config, checkpoint_dir="DIR")
         self.master = Master(
             plan_of(self.target, source),
@@ -192,7 +194,7 @@ class Driver:
             store=self.store,
             clock=self.clock,
             launcher=self.slots,
-            io=self.io,
+            io=self.publishing,
             listing=self.io,
             splits={},
             owner=owner,
@@ -204,6 +206,8 @@ class Driver:
         self.slots.events.extend(events)
         self.slots.told.clear()
         self.master.step()
+        while self.publishing.run_due():
+            self.master.step()
         return list(self.slots.told)
 
     def runs(self) -> Driver:
@@ -447,13 +451,36 @@ class TestRecovery:
         assert result.status.state is JobState.FINISHED
         assert result.collected["the rows"].to_pydict() == {"n": [10, 11]}
 
-    @pytest.mark.parametrize("error", [ConnectionError("refused"), CheckpointError("refused")])
-    def test_a_target_that_is_away_is_waited_for(self, error: Exception) -> None:
+    @pytest.mark.parametrize("error", [ConnectionError("refused"), UnavailableError("refused")])
+    def test_recovery_waits_without_end_for_a_target_that_is_away(self, error: Exception) -> None:
         first = Driver().runs()
         first.step(after_ms=1000)
         first.step(*first.shares(1))
         second = Driver(first.store)
         second.target.away = error
+        assert second.step() == []
+        for _ in range(100):
+            assert second.step(after_ms=1000) == []
+        second.target.away = None
+        assert second.step(after_ms=1000) == [("launch", 2, 1)]  # The same attempt, not another.
+
+    def test_a_job_that_recovers_is_cancelled_although_its_target_does_not_answer(self) -> None:
+        first = Driver().runs()
+        first.step(after_ms=1000)
+        first.step(*first.shares(1))
+        second = Driver(first.store)
+        second.master.step()  # Its recovery commit is under way, and does not return.
+        second.master.cancel()
+        second.master.step()
+        assert second.master.done
+        assert second.master.result().status.state is JobState.CANCELLED
+
+    def test_a_recovery_that_fails_for_another_reason_is_left_to_the_strategy(self) -> None:
+        first = Driver().runs()
+        first.step(after_ms=1000)
+        first.step(*first.shares(1))
+        second = Driver(first.store)
+        second.target.away = CheckpointError("refused")
         assert second.step() == []
         status = second.master.status()
         assert status.state is JobState.RESTARTING

@@ -183,14 +183,12 @@ class Coordinator:
     def next_deadline_ms(self) -> int | None:
         """When a Tick will next change anything, if nothing else happens."""
         match self.state:
-            case LifecycleState.WAITING:
-                return self._life.resume_ms
             case LifecycleState.RUNNING:
                 opening = None if self._life.log.busy else self._checkpoints.deadline_ms()
                 deadlines = (opening, self._discovery.deadline_ms())
                 return min((due for due in deadlines if due is not None), default=None)
             case _:
-                return None
+                return self._life.due_ms()
 
     def handle(self, event: Event, now_ms: int, wall_ms: int = 0) -> list[Action]:
         """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
@@ -246,11 +244,10 @@ class Coordinator:
             case Recovered():
                 return self._life.recovered(event)
             case RecoveryFailed():
-                assert self.state is LifecycleState.RECOVERING
-                return self._life.fails_to_start(event.error, now_ms)
+                return self._life.recovery_failed(event, now_ms)
             case Published():
                 return [
-                    *self._checkpoints.publishing.published(event.checkpoint),
+                    *self._checkpoints.publishing.published(event.operator, event.checkpoint),
                     *self._life.settle(now_ms),
                 ]
             case PublishFailed():
@@ -268,7 +265,7 @@ class Coordinator:
             case AttemptEnded():
                 return self._life.ended(event, now_ms)
             case CancelRequested():
-                return self._life.leave(Outcome.CANCELLED)
+                return [*self._life.leave(Outcome.CANCELLED), *self._life.settle(now_ms)]
             case SavepointRequested(after=After.RESCALE):
                 return self._rescale(event)
             case SavepointRequested():
@@ -320,8 +317,10 @@ class Coordinator:
         return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
 
     def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
-        """As a commit that fails in a task does, so one that goes on failing fails the attempt."""
-        error = self._checkpoints.publishing.failed(event.checkpoint, event.error, now_ms)
+        """A publication that is not tried again fails the attempt, as a commit in a task does."""
+        error = self._checkpoints.publishing.failed(
+            event.operator, event.checkpoint, event.error, now_ms
+        )
         return self._life.settle(now_ms) if error is None else self._life.failed(error, now_ms)
 
     def _aborted(self, notices: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:

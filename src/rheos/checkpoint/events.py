@@ -188,13 +188,15 @@ class RecoveryFailed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What PublishOnDriver asked for is done."""
+    """The publication that PublishOnDriver requested is done."""
 
+    operator: OperatorId
     checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class PublishFailed:
+    operator: OperatorId
     checkpoint: CheckpointId
     error: RheosError
 
@@ -312,8 +314,8 @@ class AppendLog:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Commit what the checkpoint lists, then abort what attempts before `attempt` staged beside it.
-    Answered by Recovered or RecoveryFailed."""
+    """Commit what the checkpoint lists, then abort what attempts before `attempt` staged next to it.
+    Runs next to everything else: it may take long. Answered by Recovered or RecoveryFailed."""
 
     attempt: Attempt
     checkpoint: CheckpointCompleted | None
@@ -323,11 +325,12 @@ class Recover:
 
 @dataclass(frozen=True, slots=True)
 class PublishOnDriver:
-    """Commit these, beside everything else: it may take long. Answered by Published or PublishFailed,
-    whatever becomes of the attempt meanwhile."""
+    """Commit what a sink has staged. Runs next to everything else: it may take long. Answered by
+    Published or PublishFailed, also if the attempt has ended meanwhile."""
 
     attempt: Attempt
     checkpoint: CheckpointId
+    operator: OperatorId
     committables: tuple[CommittableHandle, ...]
 
 

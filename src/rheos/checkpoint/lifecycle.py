@@ -23,6 +23,7 @@ from rheos.checkpoint.events import (
     ReadSavepoint,
     Recover,
     Recovered,
+    RecoveryFailed,
     SavepointRead,
     SendToAll,
     StartAttempt,
@@ -36,9 +37,15 @@ from rheos.checkpoint.restart import Failures
 from rheos.checkpoint.savepoint_requests import Stage
 from rheos.checkpoint.source_phases import SourcePhases
 from rheos.checkpoint.split_discovery import SplitDiscovery
-from rheos.errors import RheosError, TransportError
+from rheos.connectors.back_off import BackOff
+from rheos.errors import RheosError, TransportError, UnavailableError
 from rheos.protocol.control import Cancel, Finish, Totals
 from rheos.protocol.ids import Attempt
+
+_FOR_EVER_US = 1 << 62
+LEAVE_WITHIN_MS = 10_000
+"""Longest time for which a job that was cancelled waits for a publication that is under way. What the
+publication leaves undone is in the log, and the next driver publishes it."""
 
 
 class LifecycleState(Enum):
@@ -84,6 +91,13 @@ class JobLifecycle:
         self.log = LogWriter()
         self.resume_ms = 0
         """When one that is WAITING reads the log again."""
+
+        self.recovery_error: RheosError | None = None
+        """Why the recovery commit is being retried; None if it is not."""
+        self._recovery_pause = BackOff(_FOR_EVER_US, first_us=100_000)
+        self._retry_recovery_ms: int | None = None
+        self._leave_by_ms: int | None = None
+        """When a job that is LEAVING ends, although a publication is under way."""
 
         self._is_recovered = False
         self._has_claimed = False
@@ -142,10 +156,24 @@ class JobLifecycle:
     def _claimed(self) -> list[Action]:
         self.state = LifecycleState.RECOVERING
         self._has_claimed = True
-        return [
-            *self._checkpoints.claimed(),
-            Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None),
-        ]
+        self._recovery_pause.restore()
+        return [*self._checkpoints.claimed(), self._recover()]
+
+    def _recover(self) -> Recover:
+        self._retry_recovery_ms = self.recovery_error = None
+        return Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None)
+
+    def recovery_failed(self, event: RecoveryFailed, now_ms: int) -> list[Action]:
+        """Retry the recovery commit for as long as a target is unavailable; any other error is left to
+        the restart strategy."""
+        assert self.state is LifecycleState.RECOVERING
+        if not isinstance(event.error, UnavailableError):
+            return self.fails_to_start(event.error, now_ms)
+        self.recovery_error = event.error
+        pause_us = self._recovery_pause.failed(now_ms * 1000)
+        assert pause_us is not None, "a target that is unavailable is retried without end"
+        self._retry_recovery_ms = now_ms + pause_us // 1000
+        return []
 
     def recovered(self, event: Recovered) -> list[Action]:
         assert self.state is LifecycleState.RECOVERING
@@ -184,10 +212,29 @@ class JobLifecycle:
 
     def resume(self, now_ms: int) -> list[Action]:
         """Time has passed."""
-        if self.state is not LifecycleState.WAITING or now_ms < self.resume_ms:
+        due_ms = self.due_ms()
+        if due_ms is None or now_ms < due_ms:
             return []
-        self.restarts += self.shortage is None
-        return self.read_log()
+        match self.state:
+            case LifecycleState.RECOVERING:
+                return [self._recover()]
+            case LifecycleState.LEAVING:
+                return self._end(self._outcome)
+            case _:
+                self.restarts += self.shortage is None
+                return self.read_log()
+
+    def due_ms(self) -> int | None:
+        """Return when `resume` changes anything, by the monotonic clock, or None."""
+        match self.state:
+            case LifecycleState.WAITING:
+                return self.resume_ms
+            case LifecycleState.RECOVERING:
+                return self._retry_recovery_ms
+            case LifecycleState.LEAVING:
+                return self._leave_by_ms
+            case _:
+                return None
 
     def go_on(self) -> list[Action]:
         """A commit has come in, or a savepoint is settled: does anything follow?"""
@@ -292,7 +339,11 @@ class JobLifecycle:
 
     def settle(self, now_ms: int) -> list[Action]:
         """Goes on once the attempt has ended, and no write to the log nor to a sink is under way."""
-        if self.attempt_lives or self.log.busy or self._checkpoints.publishing.under_way:
+        if self.attempt_lives or self.log.busy:
+            return []
+        if self._checkpoints.publishing.under_way:
+            if self.state is LifecycleState.LEAVING and self._leave_by_ms is None:
+                self._leave_by_ms = now_ms + LEAVE_WITHIN_MS
             return []
         match self.state:
             case LifecycleState.STOPPING:

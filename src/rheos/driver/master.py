@@ -64,6 +64,7 @@ from rheos.checkpoint.story import Chapter
 from rheos.driver.autoscaler import Autoscaler
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
+from rheos.driver.driver_work import DriverWork
 from rheos.driver.figures import FiguresKeeper
 from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
@@ -80,12 +81,13 @@ from rheos.driver.sources_and_sinks import (
     publish,
     publish_listed,
     published_here,
+    publishes,
     read_until_now,
     targets,
     watched_sources,
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
-from rheos.errors import CheckpointError, InternalError, RheosError, TransportError
+from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.observe.history import HistoryConfig
@@ -109,6 +111,9 @@ from rheos.protocol.stacks import StackProfile
 
 _SURELY_LEFT_S = 3600
 """After this time no driver is still writing an entry of the log."""
+
+_CLEAR_WITHIN_US = 5_000_000
+"""Longest time for which the end of a job waits until leftovers at sinks are cleared away."""
 
 OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
@@ -152,7 +157,9 @@ class Master:
         self._launcher = launcher
         self._io = io
         self._listings = Listings(plan, listing)
-        self._publication: tuple[PublishOnDriver, Completion[None]] | None = None
+        self._work = DriverWork(io)
+        self._clearing: tuple[int, Completion[None]] | None = None
+        """At the end: the work that clears leftovers away, and when the job ends without it."""
         self._log = JobLog(store, config.job)
         self._log_identity: str | None = None
         self._on_driver = published_here(plan)
@@ -272,6 +279,8 @@ class Master:
 
     def next_step_us(self) -> int | None:
         """When, by the monotonic clock, a step is due though nothing happens."""
+        if self._clearing is not None:
+            return self._clearing[0]
         deadlines = (
             self._coordinator.next_deadline_ms(),
             self._profiles.next_deadline_ms(),
@@ -281,7 +290,7 @@ class Master:
         return None if deadline_ms is None else deadline_ms * 1000
 
     def step(self) -> None:
-        """Takes in what has happened and acts on it. Log, store and recovery commits may block."""
+        """Takes in what has happened and acts on it. Calls of the log and the store may block."""
         if self._cancel_requested:
             self._cancel_requested = False
             self._feed(CancelRequested())
@@ -293,7 +302,9 @@ class Master:
             self._feed(Start())
         for event in self._launcher.poll():
             self._take(event)
-        self._hear_of_publication()
+        for answer in self._work.poll():
+            self._changed = True
+            self._feed(answer)
         for listed in self._listings.poll():
             self._feed(listed)
         self._feed(Tick())
@@ -306,7 +317,7 @@ class Master:
             self._story = self._coordinator.story()
             if self._coordinator.kept:
                 self._figures.completed(self._coordinator.kept[-1])
-            self._done = self._end is not None
+        self._done = self._end is not None and self._is_cleared()
         self._history.step(self._clock.monotonic_us(), self.figures)
         if self._done:
             with contextlib.suppress(OSError, RheosError):
@@ -340,19 +351,6 @@ class Master:
             self._metrics.lag_rows(),
             self._launcher.free_slots(),
         )
-
-    def _hear_of_publication(self) -> None:
-        if self._publication is None or not self._publication[1].done():
-            return
-        action, completion = self._publication
-        self._publication = None
-        try:
-            completion.result()
-        except Exception as error:
-            known = error if isinstance(error, RheosError) else InternalError.of(error)
-            self._feed(PublishFailed(action.checkpoint, known))
-        else:
-            self._feed(Published(action.checkpoint))
 
     def _take(self, event: LauncherEvent) -> None:
         if event.attempt != self._coordinator.attempt:
@@ -407,7 +405,7 @@ class Master:
             case AppendLog():
                 return [self._append(action)]
             case Recover():
-                return [self._recover(action)]
+                return self._recover(action)
             case PublishOnDriver():
                 self._publish(action)
             case ListSplits():
@@ -429,8 +427,8 @@ class Master:
                     with contextlib.suppress(CheckpointError):
                         self._log.drop(number)
             case EndJob():
-                self._abort_outlived(action)
                 self._end = action
+                self._clear_away()
                 if action.finished_before is not None:
                     self._metrics.begin(action.finished_before, self._plan.parallelism)
         return []
@@ -449,27 +447,47 @@ class Master:
         except CheckpointError as error:
             return LogFailed(action.number, error)
 
-    def _recover(self, action: Recover) -> Event:
-        try:
-            if action.fresh:
-                check_targets(self._plan)
-                begin_targets(self._plan)
-            publish(self._plan, self._writer, self._identity(), action.attempt, action.checkpoint)
-        except RheosError as error:
-            return RecoveryFailed(action.attempt, error)
+    def _recover(self, action: Recover) -> list[Event]:
         if action.checkpoint is not None:
             self._collected.add(action.checkpoint)
-        return Recovered(action.attempt)
+        if not publishes(self._plan):
+            return [Recovered(action.attempt)]
+        plan, writer, log = self._plan, self._writer, self._identity()
 
-    def _abort_outlived(self, end: EndJob) -> None:
-        """Aborts what workers of earlier attempts have staged since this one began: they may have
+        def recover() -> None:
+            if action.fresh:
+                check_targets(plan)
+                begin_targets(plan)
+            publish(plan, writer, log, action.attempt, action.checkpoint)
+
+        self._work.begin(
+            recover,
+            lambda error: (
+                Recovered(action.attempt) if error is None else RecoveryFailed(action.attempt, error)
+            ),
+        )
+        return []
+
+    def _clear_away(self) -> None:
+        """Abort what workers of earlier attempts have staged since this one began: they may have
         outlived their driver. What stays is found by the next attempt, and where there is none it is
-        rubbish beside the output."""
+        rubbish next to the output. So the job's end does not wait for a server that does not answer."""
+        end = self._end
+        assert end is not None
         if end.outcome is Outcome.FAILED or end.finished_before is not None:
             return
-        kept = self._coordinator.kept
-        with contextlib.suppress(RheosError):
-            abort_stale(self._plan, self._writer, self._coordinator.attempt, kept[-1] if kept else None)
+        if self._work.busy or not publishes(self._plan):
+            return
+        plan, writer, attempt = self._plan, self._writer, self._coordinator.attempt
+        newest = self._coordinator.kept[-1] if self._coordinator.kept else None
+        completion = self._io.submit(lambda: abort_stale(plan, writer, attempt, newest))
+        self._clearing = self._clock.monotonic_us() + _CLEAR_WITHIN_US, completion
+
+    def _is_cleared(self) -> bool:
+        if self._clearing is None:
+            return True
+        by_us, completion = self._clearing
+        return completion.done() or self._clock.monotonic_us() >= by_us
 
     def _identity(self) -> str:
         """Of the log, which has been claimed; only where a sink needs it is it read."""
@@ -478,10 +496,16 @@ class Master:
         return self._log_identity or ""
 
     def _publish(self, action: PublishOnDriver) -> None:
-        """Beside the steps: it may take seconds."""
-        assert self._publication is None, "CP29: one is published at a time"
         plan, log, listed = self._plan, self._identity(), action.committables
-        self._publication = action, self._io.submit(lambda: publish_listed(plan, log, listed))
+        operator, checkpoint = action.operator, action.checkpoint
+        self._work.begin(
+            lambda: publish_listed(plan, log, listed),
+            lambda error: (
+                Published(operator, checkpoint)
+                if error is None
+                else PublishFailed(operator, checkpoint, error)
+            ),
+        )
 
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore

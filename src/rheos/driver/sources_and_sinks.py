@@ -12,8 +12,14 @@ from rheos.checkpoint.events import WatchedSource
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import safe_name
 from rheos.connectors.contract import Committer, Sink, Source, Split
+from rheos.connectors.outages import unpublished
 from rheos.connectors.spark.dataframe import streams_in
-from rheos.errors import CheckpointError, ConfigurationError, InputError, RheosError
+from rheos.errors import (
+    ConfigurationError,
+    InputError,
+    RheosError,
+    UnavailableError,
+)
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol.control import CommittableHandle
@@ -217,6 +223,11 @@ def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
     return frozenset(planned.id for planned, committer in _committers(plan) if committer.on_driver)
 
 
+def publishes(plan: PhysicalPlan) -> bool:
+    """Return whether a sink of the plan commits what it has staged."""
+    return bool(_committers(plan))
+
+
 def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
     """What the columns are that sinks write into, where these are not their own."""
     return {
@@ -244,15 +255,27 @@ def begin_targets(plan: PhysicalPlan) -> None:
 
 
 def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHandle]) -> None:
-    """Commits what sinks have staged. `log` is the identity of the job's log.
+    """Commit what sinks have staged. A sink whose target is unavailable does not hold up the others.
 
-    Raises RheosError, with the sink's place.
+    Args:
+        plan: the job's plan.
+        log: the identity of the job's log.
+        listed: what a checkpoint lists.
+
+    Raises RheosError, with the sink's place: that of the first sink that could not commit.
     """
     payloads = _by_operator(listed)
+    unavailable: RheosError | None = None
     for planned, committer in _committers(plan):
-        if planned.id in payloads:
+        if planned.id not in payloads:
+            continue
+        try:
             with _located(planned), _publishing():
                 committer.of_log(log).commit(payloads[planned.id])
+        except UnavailableError as error:
+            unavailable = unavailable or error
+    if unavailable is not None:
+        raise unavailable
 
 
 def publish(
@@ -298,17 +321,13 @@ def _by_operator(listed: Iterable[CommittableHandle]) -> dict[OperatorId, list[b
 
 @contextlib.contextmanager
 def _publishing() -> Iterator[None]:
-    """Within it, what a committer raises becomes a CheckpointError."""
+    """Within it, an error of a committer becomes a RheosError."""
     try:
         yield
     except RheosError:
         raise
     except Exception as error:
-        raise CheckpointError(
-            f"the sink could not publish what the last checkpoint staged: {error}",
-            hint="it is tried again by the restart strategy; look to the sink's target",
-            detail=formatted_traceback(error),
-        ) from error
+        raise unpublished(error, "the last checkpoint") from error
 
 
 @contextlib.contextmanager

@@ -312,6 +312,11 @@ class CommittingOperator(Operator):
     """An operator with a second phase. The task calls `commit` on the I/O executor, for what a
     checkpoint in the log has staged; committing the same again does nothing."""
 
+    @property
+    def published_by_driver(self) -> bool:
+        """Whether the driver publishes what is staged. The task calls `commit` after that."""
+        return False
+
     def commit(self, committables: list[bytes]) -> None:
         raise NotImplementedError
 

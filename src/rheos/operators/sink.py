@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
-from rheos.errors import CheckpointError, RheosError
+from rheos.connectors.outages import unpublished
+from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec
 from rheos.operators.contract import CommittingOperator, OperatorContext, Out, Restored
 from rheos.protocol.elements import Batch, strip_hidden, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot
-from rheos.shown import formatted_traceback
 
 
 class SinkOperator(CommittingOperator):
@@ -61,21 +61,20 @@ class SinkOperator(CommittingOperator):
         assert self._writer is not None
         return Snapshot(committables=self._writer.prepare(checkpoint))
 
+    @property
+    def published_by_driver(self) -> bool:
+        return self._committer is not None and self._committer.on_driver
+
     def commit(self, committables: list[bytes]) -> None:
-        if self._committer is None or self._committer.on_driver or not committables:
+        if self._committer is None or self.published_by_driver or not committables:
             return  # CP28: what the driver publishes was published before this was called.
         try:
             self._committer.commit(committables)
         except RheosError as error:
             raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
         except Exception as error:
-            raise CheckpointError(
-                f"the sink could not publish what a checkpoint staged: {error}",
-                site=self.ctx.site,
-                operator=self.ctx.name,
-                hint="it is tried again by the restart strategy; look to the sink's target",
-                detail=formatted_traceback(error),
-            ) from error
+            unlocated = unpublished(error, "a checkpoint")
+            raise unlocated.located(site=self.ctx.site, operator=self.ctx.name) from error
 
     def has_room(self) -> bool:
         return self._writer is None or self._writer.has_room()

@@ -34,8 +34,16 @@ class TriggerCheckpoint(Message, frozen=True):
 
 
 class CheckpointComplete(Message, frozen=True):
-    """The checkpoint is in the log: sinks commit it and all before it."""
+    """The checkpoint is in the log: sinks commit it and all before it, except those that the driver
+    publishes."""
 
+    checkpoint: CheckpointId
+
+
+class SinkPublished(Message, frozen=True):
+    """The driver has published what the sink staged up to the checkpoint."""
+
+    operator: OperatorId
     checkpoint: CheckpointId
 
 
@@ -287,6 +295,7 @@ LAPS = "laps since the input ended"
 ToTask = (
     TriggerCheckpoint
     | CheckpointComplete
+    | SinkPublished
     | CheckpointAborted
     | Drain
     | OpenPhase

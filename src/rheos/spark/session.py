@@ -16,10 +16,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from rheos.errors import ConfigurationError
-from rheos.host.io import ThreadedIo
 from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
-from rheos.protocol.ports import Completion
+from rheos.protocol.ports import Completion, IoExecutor
 from rheos.spark import ahead
 from rheos.spark.daemon_ahead import ONE_THREAD, DaemonAhead
 from rheos.spark.daemon_handover import PLACE
@@ -264,13 +263,12 @@ def is_local(context: SparkContext) -> bool:
 
 
 class SessionIo:
-    """An IoExecutor of one thread, in which the session is active, and its jobs are described so."""
+    """An IoExecutor in whose threads the session is active, and its jobs have a description."""
 
-    def __init__(self, session: SparkSession, description: str, wake: Callable[[], None]) -> None:
-        """`wake` as in `ThreadedIo`."""
+    def __init__(self, session: SparkSession, description: str, io: IoExecutor) -> None:
         self._session = session
         self._description = description
-        self._threads = ThreadedIo(1, wake)
+        self._io = io
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         def within_session() -> T:
@@ -278,14 +276,10 @@ class SessionIo:
             self._session.sparkContext.setJobDescription(self._description)
             return work()
 
-        return self._threads.submit(within_session)
+        return self._io.submit(within_session)
 
     def wake(self) -> None:
-        self._threads.wake()
-
-    def close(self) -> None:
-        """Waits for what has begun."""
-        self._threads.close()
+        self._io.wake()
 
 
 @contextmanager

@@ -75,12 +75,18 @@ class Committing:
         ]
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Commit everything staged up to the checkpoint, which is in the log."""
+        """Commit everything staged up to the checkpoint, which is in the log. What the driver publishes
+        waits for `published`."""
         if checkpoint <= self._requested:
             return
         self._requested = checkpoint
         for sink in self._sinks.values():
-            sink.request(checkpoint)
+            sink.complete(checkpoint)
+
+    def published(self, operator: OperatorId, checkpoint: CheckpointId) -> None:
+        """Commit what the sink staged up to the checkpoint: the driver has published it."""
+        if operator in self._sinks:
+            self._sinks[operator].request(checkpoint)
 
     def poll(self) -> CheckpointId | None:
         """Return the checkpoint up to which all sinks have committed, if that has risen since the last
@@ -138,13 +144,19 @@ class SinkCommits:
             for payload in self._staged[checkpoint]
         ]
 
-    def request(self, checkpoint: CheckpointId) -> None:
-        """Commit everything staged up to the checkpoint, as soon as no other commit runs."""
-        self._requested = checkpoint
+    def complete(self, checkpoint: CheckpointId) -> None:
+        """Record that the checkpoint is in the log, and commit it unless the driver has to publish it
+        first."""
         now_us = self._now_us()
         for complete in self._staged:
             if complete <= checkpoint:
                 self._complete_us.setdefault(complete, now_us)
+        if not self._sink.published_by_driver:
+            self.request(checkpoint)
+
+    def request(self, checkpoint: CheckpointId) -> None:
+        """Commit everything staged up to the checkpoint, as soon as no other commit runs."""
+        self._requested = checkpoint
         if self._running is None and self.retry_at_us is None:
             self._start()
 

@@ -275,6 +275,8 @@ class SubtaskEngine:
                 self._committing.complete(checkpoint)
                 for operator in self._operators.values():
                     operator.completed(checkpoint)
+            case control.SinkPublished(operator=published, checkpoint=checkpoint):
+                self._committing.published(published, checkpoint)
             case control.CheckpointAborted(checkpoint=checkpoint):
                 for chain in self._chains:
                     chain.abort(checkpoint)

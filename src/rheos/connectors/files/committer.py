@@ -23,7 +23,8 @@ import msgspec
 from rheos.connectors.contract import Committer
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.target import EmptyFile, Mode, check_target, put_empty, remove_own
-from rheos.errors import CheckpointError, UnrestorableError
+from rheos.connectors.outages import is_outage
+from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
 STAGING = ".rheos-staging"
@@ -114,7 +115,8 @@ class FileCommitter(Committer):
             if files:
                 folder.sync("")
         except OSError as error:
-            raise CheckpointError(
+            kind = UnavailableError if is_outage(error) else CheckpointError
+            raise kind(
                 f"files staged in {self.path} could not be published: {error}",
                 hint="the folder must stay writable while the job runs",
             ) from error

@@ -31,7 +31,7 @@ from rheos.driver.sources_and_sinks import (
     streams_beside,
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
-from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
+from rheos.host.io import DetachedIo, SystemClock
 from rheos.host.scratch import OwnedFolder
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
@@ -39,6 +39,7 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.ports import IoExecutor
 from rheos.protocol.stacks import StackProfile
 from rheos.runtimes.continuous.cluster import check_slots, most_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
@@ -149,12 +150,11 @@ class ContinuousJob:
         self._thread.start()
 
     def _make_master(self, config: JobConfig, directory: str, splits: Any) -> None:
-        publishing = f"{self._plan.name}: publishing"
-        self._io = (
-            SessionIo(self._session, publishing, self._launcher.wake)
-            if self._session
-            else ThreadedIo(1, self._launcher.wake)
-        )
+        # Detached: a server that does not answer holds up neither a command nor the end of the job.
+        detached = DetachedIo(self._launcher.wake)
+        io: IoExecutor = detached
+        if self._session is not None:
+            io = SessionIo(self._session, f"{self._plan.name}: publishing", detached)
         try:
             self._master = Master(
                 self._plan,
@@ -162,13 +162,12 @@ class ContinuousJob:
                 store=open_store(directory),
                 clock=SystemClock(),
                 launcher=self._launcher,
-                io=self._io,
-                listing=DetachedIo(self._launcher.wake),
+                io=io,
+                listing=detached,
                 splits=splits,
             )
         except BaseException:
             self._launcher.close()
-            self._io.close()
             raise
 
     def _staged(self, plan: PhysicalPlan, folder: str, directory: str) -> PhysicalPlan:
@@ -186,8 +185,6 @@ class ContinuousJob:
         listen_at_us = 0
         report = RestartReport()
         try:
-            if self._session is not None:
-                activate(self._session)  # Recovery publishes in this thread.
             while not self._master.done:
                 if self._cancel.is_set():
                     self._cancel.clear()
@@ -204,7 +201,6 @@ class ContinuousJob:
         finally:
             self._master.abandon(CheckpointError("no savepoint was taken: the job's master failed"))
             self._launcher.close()
-            self._io.close()
             release_sources(self._plan)
             if self._temporary is not None:
                 self._temporary.close()

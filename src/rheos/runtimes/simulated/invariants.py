@@ -244,14 +244,14 @@ class Watch:
         if by_slot and operator in self.on_driver:
             self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
 
-    def completing(self, message: control.CheckpointComplete) -> None:
-        """The subtasks are notified."""
+    def publishing(self, message: control.SinkPublished) -> None:
+        """Check what the driver notifies the subtasks of."""
         for entry in self.completed.values():
-            if (entry.attempt, entry.checkpoint) != (message.attempt, message.checkpoint):
+            if entry.attempt != message.attempt or entry.checkpoint > message.checkpoint:
                 continue
             for handle in entry.committables:
                 known = (handle.operator, handle.payload) in self._committed
-                if handle.operator in self.on_driver and not known:
+                if handle.operator == message.operator and not known:
                     what = f"{handle.payload!r} of checkpoint {entry.checkpoint}"
                     self._broken(f"CP28: {what} is not published, and the subtasks are notified")
 

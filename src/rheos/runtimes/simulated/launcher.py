@@ -142,8 +142,8 @@ class SimLauncher:
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
         if isinstance(message, control.TriggerCheckpoint):
             self._watch.triggering(message)
-        if isinstance(message, control.CheckpointComplete):
-            self._watch.completing(message)
+        if isinstance(message, control.SinkPublished):
+            self._watch.publishing(message)
         for slot in self.slots:
             lost = isinstance(message, control.SplitsFound) and self._loses()
             if slot.alive and not lost and (subtask is None or slot.subtask == subtask):
