@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.log_entries import JobCounts
 from rheos.errors import ConfigurationError
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
@@ -202,6 +203,7 @@ class JobStatus:
     """The least over all operators."""
     checkpoints_completed: int
     checkpoints_failed: int
+    """These two, and `restarts`, are counted over all drivers of the job, as its log says."""
     last_checkpoint_ms: int | None
     """How long the last one took."""
     restarts: int
@@ -221,6 +223,8 @@ class JobStatus:
     """Frames and connections that were not of the job, and were dropped by its sockets."""
     checkpoint_failure: str | None = None
     """Why the newest checkpoint failed; None once another is complete."""
+    earlier: JobCounts = field(default_factory=JobCounts)
+    """What the job had counted before this driver; it is part of the counts above."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
     latency: LatencyStatus | None = None

@@ -21,7 +21,7 @@ from rheos.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry, Numbered, Origin
+from rheos.checkpoint.log_entries import CheckpointCompleted, JobCounts, LogEntry, Numbered, Origin
 from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -136,12 +136,17 @@ def view_of(*entries: LogEntry) -> LogView:
 
 def _timeless(action: Action) -> Action:
     match action:
-        case AppendLog(number, CheckpointCompleted() as entry):
-            return AppendLog(number, msgspec.structs.replace(entry, duration_ms=0))
+        case AppendLog(number, entry):
+            # What the job has counted has tests of its own.
+            entry = msgspec.structs.replace(entry, counts=JobCounts())
+            if isinstance(entry, CheckpointCompleted):
+                entry = msgspec.structs.replace(entry, duration_ms=0)
+            return AppendLog(number, entry)
         case Announce(entry):
-            return Announce(msgspec.structs.replace(entry, duration_ms=0))
+            return Announce(msgspec.structs.replace(entry, duration_ms=0, counts=JobCounts()))
         case WriteSavepoint(request, directory, entry):
-            return WriteSavepoint(request, directory, msgspec.structs.replace(entry, duration_ms=0))
+            plain = msgspec.structs.replace(entry, duration_ms=0, counts=JobCounts())
+            return WriteSavepoint(request, directory, plain)
     return action
 
 

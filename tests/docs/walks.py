@@ -67,7 +67,8 @@ class Shell:
 
 def has_checkpoint(record: JobRecord) -> bool:
     try:
-        return JobClient(record, 5).status().checkpoints_completed > 0
+        status = JobClient(record, 5).status()
+        return status.checkpoints_completed > status.earlier.completed
     except RheosError:
         return False
 

@@ -21,7 +21,13 @@ from rheos.checkpoint.events import (
     SendToAll,
     SweepFiles,
 )
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished, Rescaled
+from rheos.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+    Rescaled,
+)
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.rescaling import refusal, wanted_parallelism
@@ -55,6 +61,7 @@ class Checkpointing:
         self.attempt = Attempt(0)
         self.parallelism = shape.parallelism
         """Of the attempt."""
+        self._earlier = JobCounts()
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
         self.rescaled: Rescaled | None = None
@@ -91,12 +98,21 @@ class Checkpointing:
         outlived: tuple[int, ...],
         parallelism: int,
         rescaled: Rescaled | None,
+        earlier: JobCounts,
     ) -> AttemptStarted:
-        """The claim of the next attempt. `outlived` are the entries of checkpoints that no longer
-        count."""
+        """Return the claim of the next attempt.
+
+        Args:
+            continuation: the attempt, and what it starts from.
+            outlived: the entries of checkpoints that no longer count.
+            parallelism: how wide the attempt is.
+            rescaled: the width that a command gave the job.
+            earlier: what the job had counted before this driver.
+        """
         wanted = wanted_parallelism(self._shape, rescaled)
         assert parallelism <= wanted, "CP40: no attempt is wider than the log has it"
         self.rescaled = rescaled
+        self._earlier = earlier
         self._from = continuation
         self._outlived = outlived
         self.attempt = continuation.attempt
@@ -115,6 +131,7 @@ class Checkpointing:
             reserved_to=self._open.reserve(),
             origin=continuation.origin,
             rescaled=rescaled,
+            counts=self._counts(),
             from_checkpoint=own.checkpoint if own else None,
             parallelism=parallelism,
             completed=self._retention.numbers,
@@ -149,6 +166,7 @@ class Checkpointing:
             reserved_to=self._open.reserved_to,
             origin=self._from.origin,
             rescaled=self.rescaled,
+            counts=self._counts(),
             checkpoint=self.final,
         )
 
@@ -267,6 +285,7 @@ class Checkpointing:
             reserved_to=self._open.reserve(),
             origin=self._from.origin,
             rescaled=self._rescaled_by(open),
+            counts=self._counts(completed=1),
             checkpoint=open.id,
             final=open.final,
             parallelism=self.parallelism,
@@ -282,6 +301,16 @@ class Checkpointing:
             duration_ms=open.complete_ms - open.opened_ms,
             completed_ms=wall_ms,
             savepoint=(open.savepoint.directory if open.savepoint else None) or "",
+        )
+
+    def _counts(self, completed: int = 0) -> JobCounts:
+        """Return what the job has counted so far; `completed` are checkpoints of the entry itself."""
+        earlier, own = self._earlier, self.stats
+        return JobCounts(
+            drivers=earlier.drivers + 1,
+            restarts=earlier.restarts + own.restarts,
+            completed=earlier.completed + own.completed + completed,
+            failed=earlier.failed + own.failed,
         )
 
     def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:

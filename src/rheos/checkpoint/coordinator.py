@@ -66,7 +66,7 @@ from rheos.checkpoint.events import (
     Tick,
 )
 from rheos.checkpoint.lifecycle import JobLifecycle, LifecycleState
-from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted, JobCounts
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.next_attempt import NextAttempt
 from rheos.checkpoint.source_phases import SourcePhases
@@ -150,7 +150,13 @@ class Coordinator:
 
     @property
     def restarts(self) -> int:
-        return self._life.restarts
+        """Number of restarts under this driver."""
+        return self._checkpoints.stats.restarts
+
+    @property
+    def earlier(self) -> JobCounts:
+        """What the job had counted before this driver."""
+        return self._life.earlier
 
     @property
     def last_error(self) -> RheosError | None:

@@ -457,6 +457,7 @@ Action: TypeAlias = (
 class CheckpointStats:
     """Of this driver's attempts."""
 
+    restarts: int = 0
     completed: int = 0
     failed: int = 0
     last_id: CheckpointId | None = None

@@ -29,7 +29,12 @@ from rheos.checkpoint.events import (
     StartAttempt,
     StopAttempt,
 )
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+)
 from rheos.checkpoint.log_writer import LogWriter
 from rheos.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
 from rheos.checkpoint.placement import Short, Wait
@@ -83,7 +88,6 @@ class JobLifecycle:
         self._failures = Failures(restart)
 
         self.state = LifecycleState.NEW
-        self.restarts = 0
         self.last_error: RheosError | None = None
         """Of the newest attempt that failed."""
         self.shortage: RheosError | None = None
@@ -111,6 +115,11 @@ class JobLifecycle:
     @property
     def attempt(self) -> Attempt:
         return self._checkpoints.attempt
+
+    @property
+    def earlier(self) -> JobCounts:
+        """What the job had counted before this driver."""
+        return self._starting.earlier
 
     @property
     def parallelism(self) -> int:
@@ -150,7 +159,9 @@ class JobLifecycle:
                 self.log.next_number = self._starting.next_number
                 self._is_recovered = False
                 self.state = LifecycleState.CLAIMING
-                claim = self._checkpoints.begin(continuation, outlived, parallelism, rescaled)
+                claim = self._checkpoints.begin(
+                    continuation, outlived, parallelism, rescaled, self.earlier
+                )
                 return [self.log.append(claim)]
 
     def _claimed(self) -> list[Action]:
@@ -221,7 +232,7 @@ class JobLifecycle:
             case LifecycleState.LEAVING:
                 return self._end(self._outcome)
             case _:
-                self.restarts += self.shortage is None
+                self._checkpoints.stats.restarts += self.shortage is None
                 return self.read_log()
 
     def due_ms(self) -> int | None:

@@ -42,6 +42,18 @@ class Rescaled(msgspec.Struct, frozen=True):
     """What the program was started with. Who starts it with another width has it run with that."""
 
 
+class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the job has counted over all its drivers."""
+
+    drivers: int = 0
+    """Number of drivers that have claimed an attempt."""
+    restarts: int = 0
+    completed: int = 0
+    """Number of checkpoints in the log, with those that retention has dropped."""
+    failed: int = 0
+    """Number of checkpoints that were given up."""
+
+
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
@@ -53,6 +65,8 @@ class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=T
     (CP17)."""
     rescaled: Rescaled | None = None
     """Carried from entry to entry, so that every later driver knows it (CP40)."""
+    counts: JobCounts = JobCounts()
+    """Carried from entry to entry: what the job had counted when this one was written."""
 
 
 class AttemptStarted(Entry, frozen=True):

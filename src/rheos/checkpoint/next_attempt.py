@@ -12,7 +12,7 @@ from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.continuation import Continuation, decide, needed_savepoint
 from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import JobFinished, Rescaled
+from rheos.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.checkpoint.rescaling import wanted_parallelism
 from rheos.errors import CheckpointError, FencedError
@@ -77,6 +77,8 @@ class NextAttempt:
         self._placement = Placement(shape.parallelism, min_parallelism, config.slots_within_ms)
         self._read = LogRead(LogView())
         self._savepoint: SavepointRead | None = None
+        self.earlier = JobCounts()
+        """What the job had counted before this driver."""
 
     @property
     def next_number(self) -> int:
@@ -101,6 +103,8 @@ class NextAttempt:
         """
         self._read = event
         view = event.view
+        if known is None and view.newest is not None and view.newest.owner != self._owner:
+            self.earlier = view.newest.counts
         if known is not None and view.next_number != known:
             # More entries than this driver knows: its own, where a failed write had gone through.
             if view.newest is None or view.next_number < known:

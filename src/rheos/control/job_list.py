@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from rheos.checkpoint.log import JobLog, LogView
-from rheos.checkpoint.log_entries import JobFinished
+from rheos.checkpoint.log_entries import JobCounts, JobFinished
 from rheos.control.commands import JobClient
 from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord, Registry
@@ -91,6 +91,7 @@ def job_object(job: ListedJob) -> dict[str, Any]:
         "checkpoints_failed": status.checkpoints_failed if status else None,
         "last_checkpoint_ms": status.last_checkpoint_ms if status else None,
         "restarts": status.restarts if status else None,
+        "drivers": status.earlier.drivers + 1 if status else None,
         "iterating": dict(status.iterating) if status else None,
         "failure": status.failure if status else None,
         "checkpoint_failure": status.checkpoint_failure if status else None,
@@ -146,6 +147,7 @@ def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
     """What the log says of it, in the form of `job_object`."""
     _, _, view = stored_job(job, directory)
     state, last = _stored_state(view), view.completed[-1].entry if view.completed else None
+    counts = JobCounts() if view.newest is None else view.newest.counts
     return {
         "key": job_key(job, directory),
         "id": job,
@@ -153,6 +155,10 @@ def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
         "state": state,
         "problem": None,
         "attempt": view.attempt,
+        "checkpoints_completed": counts.completed,
+        "checkpoints_failed": counts.failed,
+        "restarts": counts.restarts,
+        "drivers": counts.drivers,
         "last_checkpoint_ms": None if last is None else checkpoint_info(last).duration_ms,
         "checkpoint_dir": redacted(directory),
     }

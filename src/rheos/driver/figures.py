@@ -16,6 +16,9 @@ from rheos.protocol.control import Acknowledge, Progress
 from rheos.protocol.ids import Attempt, JobId
 from rheos.protocol.readings import Reading
 
+EARLIER_DRIVERS = "under earlier drivers"
+"""The cause that stands for restarts under earlier drivers of the job."""
+
 
 class _Reported(NamedTuple):
     """The newest report of a subtask."""
@@ -155,6 +158,8 @@ class FiguresKeeper:
             of_job.append((f.CHECKPOINT_BYTES, status.last_checkpoint_bytes))
         found = [Reading(figure.name, (), value) for figure, value in of_job]
         found += [Reading(f.RESTARTS.name, (cause,), n) for cause, n in self._causes.copy().items()]
+        if status.earlier.restarts:
+            found.append(Reading(f.RESTARTS.name, (EARLIER_DRIVERS,), status.earlier.restarts))
         if self._durations_ms.value.n:
             found.append(Reading(f.CHECKPOINT_DURATION.name, (), self._durations_ms.value))
         return found

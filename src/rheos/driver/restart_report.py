@@ -23,9 +23,11 @@ class RestartReport:
 
     def heard(self, status: JobStatus) -> None:
         """Called with each status."""
+        restarts = status.restarts - status.earlier.restarts
+        checkpoints_failed = status.checkpoints_failed - status.earlier.failed
         of_job = {"job": status.job, "attempt": status.attempt}
-        if status.checkpoints_failed > self._checkpoints_failed:
-            self._checkpoints_failed = status.checkpoints_failed
+        if checkpoints_failed > self._checkpoints_failed:
+            self._checkpoints_failed = checkpoints_failed
             JOBS.warning(
                 "a checkpoint has failed (%d so far): %s",
                 status.checkpoints_failed,
@@ -38,9 +40,9 @@ class RestartReport:
                 JOBS.error("the job %r has failed: %s", status.name, status.failure, extra=of_job)
             else:
                 JOBS.info("the job %r is %s", status.name, status.state.value, extra=of_job)
-        if status.restarts <= self._restarts or status.state is JobState.FAILED:
+        if restarts <= self._restarts or status.state is JobState.FAILED:
             return  # What a job ends by is its error.
-        self._restarts = status.restarts
+        self._restarts = restarts
         cause = status.failure or "no cause is known"
         again = "again, " if cause == self._cause else ""
         said = cause.splitlines()[0] if again else cause

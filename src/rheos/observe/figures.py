@@ -133,11 +133,15 @@ CHECKPOINTS = _counter(
     "checkpoints_completed",
     Unit.COUNT,
     Scope.JOB,
-    "checkpoints in the log, of this driver",
+    "checkpoints in the log, over all drivers of the job",
     "numberOfCompletedCheckpoints",
 )
 CHECKPOINTS_FAILED = _counter(
-    "checkpoints_failed", Unit.COUNT, Scope.JOB, "checkpoints given up", "numberOfFailedCheckpoints"
+    "checkpoints_failed",
+    Unit.COUNT,
+    Scope.JOB,
+    "checkpoints given up, over all drivers of the job",
+    "numberOfFailedCheckpoints",
 )
 CHECKPOINT_DURATION = _histogram(
     "checkpoint_duration_ms",
