@@ -17,7 +17,9 @@ import pyarrow as pa
 from rheos.checkpoint import driver_note, log_entries, savepoint
 from rheos.connectors.files import committer
 from rheos.connectors.kafka import staged_epochs
+from rheos.connectors.postgres import staged_rows
 from rheos.connectors.spark import staging_manifest
+from rheos.connectors.staged_files import StagedFile
 from rheos.control import commands
 from rheos.control.processes import this_process
 from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
@@ -116,6 +118,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
         lambda data: history_files.decode_segment(_HISTORY, data, "job"),
     ),
     "committable": _bounded(committer.decode_staged, UnrestorableError),
+    "staged table rows": _bounded(staged_rows.decode_staged, UnrestorableError),
     "staged epoch": _bounded(staged_epochs.decode_epoch, UnrestorableError),
     # A note that cannot be read is one without an owner.
     "driver's note": lambda data: driver_note.decode_note(data, _JOB),
@@ -239,6 +242,24 @@ def _true_messages() -> dict[str, list[bytes]]:
                     f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9
                 )
             )
+        ],
+        "staged table rows": [
+            staged_rows.StagedTableRows(
+                job="j",
+                operator="o",
+                subtask=0,
+                attempt=1,
+                writer="0123456789ab",
+                checkpoint=3,
+                rows=5,
+                staging_schema="public",
+                stage="rheos_stage_0123456789ab_1_0123456789ab_0",
+                schema="public",
+                table="t",
+                columns=["a"],
+                key=[],
+                spilled=StagedFile("1/0123456789ab-0.arrow", 2, 9, b"sums"),
+            ).encoded()
         ],
         "staged epoch": [
             staged_epochs.StagedEpoch("rheos-job-sink-1-0-a", "t", 1, 3, 0, 2, 9, b"sums").encoded()

@@ -27,6 +27,7 @@ DAY_US = 24 * 3600 * 1_000_000
 def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_not_succeeded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("rheos.connectors.kafka.transactions.AHEAD_BYTES", 10)
     transactions = Transactions("w", "t", ClientOptions.of("b:9092"))
     first = StagedEpoch("w", "t", 1, 7, 0, records=1, size_bytes=300, checksums=b"")
     second = msgspec.structs.replace(first, checkpoint=8, size_bytes=5)
@@ -34,27 +35,27 @@ def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_no
     seen: list[tuple[bool, bool]] = []
 
     def committing(*args: Any) -> None:
-        seen.append((transactions.has_room(600, 10), transactions.has_room(601, 10)))
+        seen.append((transactions.has_room(600), transactions.has_room(601)))
 
     def away(*args: Any) -> None:
         raise UnavailableError("the broker is away")
 
-    assert transactions.has_room(1000, ahead_bytes=10)  # The barrier of a first commit is to come.
+    assert transactions.has_room(1000)  # The barrier of a first commit is to come.
     monkeypatch.setattr(transactions, "_commit", away)
     with pytest.raises(UnavailableError):
         transactions.commit([first], staged)
-    assert not transactions.has_room(601, ahead_bytes=10)  # It is to be retried.
+    assert not transactions.has_room(601)  # It is to be retried.
     monkeypatch.setattr(transactions, "_commit", committing)
     transactions.commit([first, second], staged)
     assert seen == [(True, False)]  # A retry of more makes no more room.
-    assert transactions.has_room(1000, ahead_bytes=10)
+    assert transactions.has_room(1000)
     third = msgspec.structs.replace(first, checkpoint=9, size_bytes=7)
     monkeypatch.setattr(transactions, "_commit", away)
     with pytest.raises(UnavailableError):
         transactions.commit([third], staged)
     # All that the retry committed counts as taken: 300 + 5, and then 7.
-    assert transactions.has_room(322, ahead_bytes=10)
-    assert not transactions.has_room(323, ahead_bytes=10)
+    assert transactions.has_room(322)
+    assert not transactions.has_room(323)
 
 
 def test_an_idle_writer_makes_its_mark_again_each_day(

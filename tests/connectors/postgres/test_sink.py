@@ -37,7 +37,7 @@ JOB = JobId("job")
 
 
 def prepared(sink: Sink, schema: pa.Schema = SCHEMA) -> Sink:
-    return sink.prepared(schema, ("job", "sink")).staged("/checkpoints/sink")
+    return sink.prepared(schema, ("job", "sink")).staged("memory://checkpoints/sink")
 
 
 def opened(
@@ -164,16 +164,20 @@ def test_a_server_that_restarts_is_waited_for(
     assert own is not None
     writer.write(rows(("a", 1)))
     own.commit(writer.prepare(CheckpointId(1)))
-    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: database.server.start())
     writer.write(rows(("b", 2)))
     database.server.kill()
     staged = writer.prepare(CheckpointId(2))
-    database.server.kill()
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            own.commit(staged)
+    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: database.server.start())
+    commit(sink, staged)  # A driver that recovers waits.
     own.commit(staged)
     own.commit(staged)
     writer.prepare(CheckpointId(3))
     writer.close()
     assert database.rows("SELECT * FROM restarted ORDER BY n") == [("a", 1), ("b", 2)]
+    assert counts["server_away"] == 1
     assert counts["retries"] >= 2
 
 
@@ -203,7 +207,6 @@ def test_rows_whose_answer_was_lost_are_staged_once(
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(StageTable, "put", put_and_lose)
-    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)
     writer = opened(sink)
     writer.write(rows(("a", 1), ("b", 2)))
     first = writer.prepare(CheckpointId(1))
@@ -363,7 +366,6 @@ def test_a_stage_that_another_is_making_is_no_fault_of_a_row(
         put(*given, **more)
 
     monkeypatch.setattr(StageTable, "put", fail_and_put)
-    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)
     writer = opened(sink)
     writer.write(rows(("a", 1)))
     commit(sink, writer.prepare(CheckpointId(1)))

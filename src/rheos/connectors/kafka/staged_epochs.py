@@ -11,18 +11,16 @@ A writer's name is never used twice. A file of records goes when its epoch is no
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.kafka.cluster import is_topic_name
+from rheos.connectors.staged_files import StagedFile, StagedFileWriter, read_staged
 from rheos.errors import UnrestorableError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt
@@ -86,44 +84,27 @@ class EpochStaging:
     """Writes one writer's epochs, a file each."""
 
     def __init__(self, url: str, writer: str, topic: str, attempt: Attempt) -> None:
-        self._folder = SinkFolder(url)
+        self._file = StagedFileWriter(SinkFolder(url))
         self._begin = StagedEpoch(writer, topic, attempt, 0, 0, 0, 0, b"")
-        self._open: tuple[Any, ChecksummingFile, Any] | None = None
-        """The file, what counts and checks its bytes, and the Arrow stream in it."""
-        self._records = 0
 
     def write(self, batch: Batch) -> None:
         """Raises OSError where the folder cannot be written."""
-        if self._open is None:
-            raw = self._folder.create(self._begin.path)
-            checked = ChecksummingFile(raw)
-            self._open = raw, checked, pa.ipc.new_stream(pa.PythonFile(checked, "w"), batch.schema)
-        self._open[2].write_batch(batch)
-        self._records += batch.num_rows
+        self._file.write(self._begin.path, batch)
 
     def finish(self, checkpoint: int) -> StagedEpoch:
         """Makes what was written durable, as the epoch of the checkpoint. Raises OSError."""
         epoch = msgspec.structs.replace(self._begin, checkpoint=checkpoint)
-        if self._open is None:
+        if not self._file.is_open:
             return epoch
-        raw, checked, stream = self._open
-        stream.close()
-        raw.close()
-        self._folder.sync(epoch.path)
-        self._folder.sync(str(epoch.attempt))
+        file = self._file.finish()
         self._begin = msgspec.structs.replace(self._begin, number=epoch.number + 1)
-        records, self._records, self._open = self._records, 0, None
         return msgspec.structs.replace(
-            epoch, records=records, size_bytes=checked.size_bytes, checksums=checked.checksums()
+            epoch, records=file.rows, size_bytes=file.size_bytes, checksums=file.checksums
         )
 
     def abandon(self) -> None:
         """Removes what is not finished."""
-        if self._open is not None:
-            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
-                self._open[0].close()
-            self._open = None
-            self._folder.remove(self._begin.path)
+        self._file.abandon()
 
 
 class StagedEpochs:
@@ -137,19 +118,13 @@ class StagedEpochs:
         they are not what was staged, MissingRecordsError where they are not there."""
         if not epoch.records:
             return
-        found = 0
+        file = StagedFile(epoch.path, epoch.records, epoch.size_bytes, epoch.checksums)
         try:
-            raw = self._folder.system.open(self._folder.path(epoch.path), "rb")
-            with CheckedFile(raw, epoch.size_bytes, epoch.checksums) as file:
-                for batch in pa.ipc.open_stream(pa.PythonFile(file, "r")):
-                    found += batch.num_rows
-                    yield batch
+            yield from read_staged(self._folder, file)
         except FileNotFoundError as error:
             raise self._lost(epoch, "it is not there", MissingRecordsError) from error
         except (OSError, pa.ArrowInvalid) as error:
             raise self._lost(epoch, str(error)) from error
-        if found != epoch.records:
-            raise self._lost(epoch, f"it has {found} records")
 
     def _lost(
         self, epoch: StagedEpoch, why: str, kind: type[UnrestorableError] = UnrestorableError

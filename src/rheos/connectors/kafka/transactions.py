@@ -10,7 +10,6 @@ failure (KS6).
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, assert_never
@@ -34,9 +33,14 @@ from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
 from rheos.connectors.kafka.marks import CREATED_WITHIN_S, Mark
 from rheos.connectors.kafka.producing import CLOSED_WITHIN_S, Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
+from rheos.connectors.staging_room import StagingRoom
 from rheos.errors import InputError, RheosError, UnavailableError
 
 T = TypeVar("T")
+
+AHEAD_BYTES = 256 << 20
+"""Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
+limit the writer accepts no more rows, and they wait."""
 
 
 class Transactions:
@@ -56,14 +60,7 @@ class Transactions:
         """The group, as the client wants it within a transaction."""
         self._noted: int | None = None
         """What the note says; None where it has not been read."""
-        self._room = threading.Lock()
-        # Under the lock:
-        self._under_way_bytes: int | None = None
-        """Size of the epochs of the commit that runs or is to be retried; None without one."""
-        self._taken = 0
-        """The newest epoch that a commit was begun for."""
-        self._taken_bytes = 0
-        """Size of all epochs up to that."""
+        self._room = StagingRoom(AHEAD_BYTES)
         self._away = 0
         self._by_record = False
         """Whether records are produced one by one: what is refused is named then."""
@@ -84,34 +81,17 @@ class Transactions:
         limit_s = CREATED_WITHIN_S + GRACE_S
         self._calls.run(self._doing, limit_s, lambda progressed: self._mark.create())
 
-    def has_room(self, staged_bytes: int, ahead_bytes: int) -> bool:
-        """Return whether the writer may stage more now. For the thread that stages.
-
-        While a commit runs, or is to be retried, the writer may stage as much beyond it as it commits,
-        or `ahead_bytes`. `staged_bytes` is the size of all that the writer has staged.
-        """
-        with self._room:
-            if self._under_way_bytes is None:
-                return True  # The barrier for the next commit may be among what waits: it is taken.
-            return staged_bytes - self._taken_bytes <= max(ahead_bytes, self._under_way_bytes)
+    def has_room(self, staged_bytes: int) -> bool:
+        """Return whether the writer may stage more now, where it has staged `staged_bytes` in all. For
+        the thread that stages."""
+        return self._room.has_room(staged_bytes)
 
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
-        with self._room:
-            if self._under_way_bytes is None:  # A retry makes no more room than the first try did.
-                self._under_way_bytes = self._take(epochs)
+        sizes = {epoch.checkpoint: epoch.size_bytes for epoch in epochs}
+        self._room.begin(sizes)
         self._commit(epochs, staged)
-        with self._room:
-            self._take(epochs)  # A retry may have committed more than the first try was for.
-            self._under_way_bytes = None
-
-    def _take(self, epochs: Sequence[StagedEpoch]) -> int:
-        """Count epochs as taken. Returns the size of those that were not, in bytes."""
-        taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
-        size_bytes = sum(epoch.size_bytes for epoch in taken)
-        self._taken_bytes += size_bytes
-        self._taken = max((epoch.checkpoint for epoch in taken), default=self._taken)
-        return size_bytes
+        self._room.end(sizes)
 
     def _commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         by_number = {epoch.checkpoint: epoch for epoch in epochs}

@@ -25,9 +25,6 @@ from rheos.redaction import redacted_repr
 _ENCODED_ROWS = 8_192
 """At once, at the most."""
 _GATHER_BYTES = 4 << 20
-_AHEAD_BYTES = 256 << 20
-"""Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
-limit the writer accepts no more rows, and they wait."""
 _REFRESH_US = 24 * 3_600_000_000
 """A mark is written again long before brokers forget it."""
 _STALLED_S = 60.0
@@ -116,7 +113,7 @@ class ExactlyOnceWriter(SinkWriter):
             self._stage()
 
     def has_room(self) -> bool:
-        return self._transactions.has_room(self._staged_bytes, _AHEAD_BYTES)
+        return self._transactions.has_room(self._staged_bytes)
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         self._stage()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +15,8 @@ from rheos.redaction import without
 
 Row: TypeAlias = tuple[Any, ...]
 
+_SENT_BYTES = 1 << 20
+"""Maximum size of what is handed to the client at once."""
 _SHOWN = ("host", "port", "dbname")
 _URL = 'write url="postgresql://user:password@host:5432/database"'
 _OWNED: Mapping[str, str] = {
@@ -35,11 +37,15 @@ _SETTINGS = (
     "SET TimeZone TO 'UTC'; SET DateStyle TO ISO; SET IntervalStyle TO postgres; "
     "SET bytea_output TO hex; SET standard_conforming_strings TO on; SET extra_float_digits TO 1; "
     "SET client_encoding TO UTF8; "
+    # The server ends what a client holds that is gone: locks of an abandoned transaction go.
+    "SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 4; "
+    "SET tcp_user_timeout TO 30000; "
     # What a checkpoint has promised survives a crash of the server. Stronger settings stay.
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""How values are written as text, and that a commit is on disk when it returns."""
+"""How values are written as text, that a commit is on disk when it returns, and how soon the server
+notices that a client is gone."""
 
 
 def client() -> ModuleType:
@@ -133,6 +139,8 @@ class ServerSession:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self.progressed: Callable[[], None] = lambda: None
+        """Called while data is sent, each time the connection has taken more of it."""
 
     @property
     def is_open(self) -> bool:
@@ -152,10 +160,15 @@ class ServerSession:
         with self.connection.transaction(force_rollback=rolled_back):
             yield
 
-    def copy_in(self, sql: str, data: Any) -> None:
-        """COPY ... FROM STDIN."""
+    def copy_in(self, sql: str, parts: Iterable[Any]) -> None:
+        """COPY ... FROM STDIN, of buffers one after another."""
         with self.connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
-            copy.write(data)
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    copy.write(rest[:_SENT_BYTES])
+                    rest = rest[_SENT_BYTES:]
+                    self.progressed()
 
     def close(self) -> None:
         self.connection.close()

@@ -19,8 +19,8 @@ class _Kind(NamedTuple):
 _REFUSED = _Kind(ConfigurationError, "look at the user, the password and sslmode in url= and options=")
 _AWAY = _Kind(
     UnavailableError,
-    "is the server up at that address, and does it take connections? A job that is running is "
-    "restarted by its strategy",
+    "is the server up at that address, and does it take connections? A job that is running waits, "
+    "or is restarted by its strategy",
 )
 _VALUE = _Kind(InputError, "leave such rows out before they come here, or change the column's type")
 _RULE = _Kind(
@@ -38,7 +38,11 @@ _CLASSES: Mapping[str, _Kind] = {
     "23": _RULE,
     "25": _AWAY,  # It has ended the transaction, which took too long.
     "28": _REFUSED,
-    "3D": _Kind(ConfigurationError, "create the database, or look at its name in url="),
+    "3D": _Kind(
+        ConfigurationError,
+        "create the database, or look at its name in url=; if it was there before, restore it from a "
+        "copy: what the job has published was in it",
+    ),
     "40": _AWAY,  # Deadlocks and the like.
     "42": _STATEMENT,
     "53": _NO_ROOM,

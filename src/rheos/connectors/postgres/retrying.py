@@ -21,10 +21,26 @@ RETRIES = "retries"
 class RetryingSession:
     """For one thread at a time."""
 
-    def __init__(self, options: ServerOptions, doing: str) -> None:
+    def __init__(
+        self,
+        options: ServerOptions,
+        doing: str,
+        *,
+        retries: bool = True,
+        hasty_s: float | None = None,
+    ) -> None:
+        """Create a session.
+
+        Args:
+            options: where the server is.
+            doing: begins errors: "the table 't' cannot be written".
+            retries: whether a call is tried again. Not if the caller does so itself.
+            hasty_s: as for `WatchedSession`.
+        """
         self._options = options
         self._doing = doing
-        self._session = WatchedSession(options, doing)
+        self._pauses_s = _PAUSES_S if retries else (None,)
+        self._session = WatchedSession(options, doing, hasty_s=hasty_s)
         self._counts: Counter[str] = Counter()
 
     def counted(self) -> Counter[str]:
@@ -36,7 +52,7 @@ class RetryingSession:
         """What `work` gives, which may be called several times: after a failure it is not known
         whether it was done. Raises a RheosError."""
         psycopg = client()
-        for pause_s in _PAUSES_S:
+        for pause_s in self._pauses_s:
             try:
                 return self._session.do(work)
             except psycopg.Error as raised:
@@ -47,9 +63,10 @@ class RetryingSession:
                     raise
                 error = raised  # type: ignore[assignment]
             self.close()
+            if may_pass(error):
+                self._counts[RETRIES] += 1
             if not may_pass(error) or pause_s is None:
                 raise error from None
-            self._counts[RETRIES] += 1
             time.sleep(pause_s)
         raise AssertionError("the last try returns or raises")
 

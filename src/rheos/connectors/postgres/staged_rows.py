@@ -6,21 +6,23 @@ In the staging schema lie
     rheos_epochs                                              the newest committed epoch of each writer
 
 An epoch's table is made with its first rows, and dropped in the transaction that puts them into the
-target and notes the epoch (PE2). A writer's name is drawn at random, and never used twice (PE1).
-docs/decisions/postgres-epochs-are-staged-in-tables.md says why.
+target and notes the epoch (PE2). A writer's name is drawn at random, and never used twice (PE1). Rows
+that come while the server is away are in a file of the checkpoint directory (`spilled_rows.py`).
+docs/protocols/postgres-sink.md has the protocol.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from rheos.connectors.postgres.connection import ServerSession, client, listed, quoted
 from rheos.connectors.postgres.tables import TargetTable
+from rheos.connectors.staged_files import StagedFile
 from rheos.errors import UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
@@ -29,6 +31,8 @@ ROW = "rheos_row"
 EPOCHS = "rheos_epochs"
 _STAGE = re.compile(r"rheos_stage_[0-9a-f]{12}_([0-9a-f]{1,16})_[0-9a-f]{12}_[0-9a-f]{1,8}")
 """63 signs at the most, as names may have. The attempts of batch jobs are large numbers."""
+_WRITER = re.compile(r"[0-9a-f]{12}")
+_FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _KEPT_DAYS = 30
 """How long the note of a writer stays that nobody asks for any more."""
 _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
@@ -54,6 +58,42 @@ class StagedTableRows(msgspec.Struct, frozen=True):
     """Of an upsert; without one they are appended."""
     gone: str | None = None
     """The column of the staged rows that says which of them delete the row with their key."""
+    spilled: StagedFile | None = None
+    """File with the last rows of the epoch, which the server could not take; None if it took all."""
+    size_bytes: int = 0
+    """Size of all rows in memory."""
+    published: int = 0
+    """The writer's newest checkpoint that was known to be committed at this one's barrier (PE7)."""
+
+    @property
+    def all_columns(self) -> list[str]:
+        """The columns of the staged rows."""
+        return [*self.columns, *([] if self.gone is None else [self.gone])]
+
+    @property
+    def rows_in_stage(self) -> int:
+        """Number of rows that the epoch's table is known to have."""
+        return self.rows - (0 if self.spilled is None else self.spilled.rows)
+
+    @property
+    def spill_sql(self) -> str:
+        """Table that holds the rows of the file while they are committed."""
+        name = quoted(f"rheos_spill_{self.writer}_{self.checkpoint:x}")
+        return f"{quoted(self.staging_schema)}.{name}"
+
+    @property
+    def source_sql(self) -> str:
+        """All rows of the epoch, as a table expression. Rows beyond `rows_in_stage` are of a COPY whose
+        outcome was not known: the file has them, too."""
+        if self.spilled is None:
+            return self.stage_sql
+        if not self.rows_in_stage:
+            return self.spill_sql
+        columns = listed([ROW, *self.all_columns])
+        return (
+            f"(SELECT {columns} FROM {self.stage_sql} WHERE {ROW} < {self.rows_in_stage} UNION ALL "
+            f"SELECT {columns} FROM {self.spill_sql}) AS staged"
+        )
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -81,6 +121,10 @@ def decode_staged(committable: bytes) -> StagedTableRows:
         assert _STAGE.fullmatch(staged.stage), f"the table {staged.stage!r}"
         assert min(staged.attempt, staged.rows, staged.checkpoint - 1) >= 0, "a negative number"
         assert staged.columns, "no columns"
+        if staged.spilled is not None:
+            assert _WRITER.fullmatch(staged.writer), f"the writer {staged.writer!r}"
+            assert _FILE.fullmatch(staged.spilled.path), f"the file {staged.spilled.path!r}"
+            assert 0 < staged.spilled.rows <= staged.rows, "a number of rows"
     except (msgspec.MsgspecError, ValueError, RecursionError, AssertionError) as error:
         raise UnrestorableError(
             f"what the checkpoint says was staged is not as Rheos writes it: {error}",
@@ -119,16 +163,15 @@ class StageTable:
     @classmethod
     def of(
         cls,
-        name: str,
-        staging_schema: str,
+        sql: str,
         table: TargetTable,
         columns: Sequence[str],
         key: Sequence[str],
         gone: str | None,
     ) -> StageTable:
-        """With the types of the target, what may be null, and its CHECK constraints: so most of what
-        the target would refuse is refused before the checkpoint is complete. Of a row that deletes
-        (`gone`) only the key has to fit."""
+        """`sql` is its name. With the types of the target, what may be null, and its CHECK constraints:
+        so most of what the target would refuse is refused before the checkpoint is complete. Of a row
+        that deletes (`gone`) only the key has to fit."""
         parts = [f"{ROW} bigint NOT NULL"]
         unless = ""
         if gone is not None:
@@ -148,22 +191,18 @@ class StageTable:
             for check, condition, about in table.checks
             if about and set(about) <= set(columns)
         ]
-        sql = f"{quoted(staging_schema)}.{quoted(name)}"
         return cls(sql, ", ".join(parts), f"{ROW}, {listed(columns)}")
 
-    def put(self, session: ServerSession, data: object, before: int, rows: int, *, again: bool) -> None:
-        """Adds rows, in a transaction; `before` are there already. Where it is tried again, it looks
-        first whether the last try was done."""
+    def put(self, session: ServerSession, data: object, before: int) -> None:
+        """Adds rows, in a transaction; `before` are there already."""
         with session.transaction():
-            if again and session.rows("SELECT to_regclass(%s) IS NOT NULL", [self.sql]) == [(True,)]:
-                # Waits for who tried before, and may be at it still.
-                session.run(f"LOCK TABLE {self.sql} IN SHARE ROW EXCLUSIVE MODE")
-                [(there,)] = session.rows(f"SELECT count(*) FROM {self.sql}")
-                if there == before + rows:
-                    return
             if before == 0:
                 session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
-            session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", data)
+            self.copy(session, [data])
+
+    def copy(self, session: ServerSession, parts: Iterable[object]) -> None:
+        """Add rows, as CSV."""
+        session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", parts)
 
     def refuses(self, session: ServerSession, data: object) -> bool:
         """Whether it would, with an error of the rows. Adds nothing."""
@@ -171,7 +210,7 @@ class StageTable:
         try:
             with session.transaction(rolled_back=True):
                 session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
-                session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", data)
+                self.copy(session, [data])
         except (psycopg.DataError, psycopg.IntegrityError):
             return True
         return False
@@ -180,8 +219,13 @@ class StageTable:
         session.run(f"DROP TABLE IF EXISTS {self.sql}")
 
 
-def apply(session: ServerSession, staged: StagedTableRows) -> None:
-    """Puts the rows of an epoch into the target, once. Raises psycopg.Error and UnrestorableError."""
+def apply(
+    session: ServerSession,
+    staged: StagedTableRows,
+    load: Callable[[ServerSession, StagedTableRows], None],
+) -> None:
+    """Puts the rows of an epoch into the target, once. `load` makes the table of spilled rows. Raises
+    psycopg.Error, UnrestorableError, and what `load` raises."""
     with session.transaction():
         session.run(
             f"INSERT INTO {staged.epochs_sql} (job, operator, subtask, attempt, writer, checkpoint, "
@@ -192,13 +236,14 @@ def apply(session: ServerSession, staged: StagedTableRows) -> None:
         [(mark,)] = session.rows(
             f"SELECT checkpoint FROM {staged.epochs_sql} WHERE writer = %s FOR UPDATE", [staged.writer]
         )
+        if mark < staged.published:
+            raise _forgotten(staged, mark)
         if staged.checkpoint <= mark:
             return
-        if session.rows("SELECT to_regclass(%s) IS NULL", [staged.stage_sql]) == [(True,)]:
-            raise _lost(staged, f"their table {staged.stage_sql} is gone")
-        [(there,)] = session.rows(f"SELECT count(*) FROM {staged.stage_sql}")
-        if there != staged.rows:
-            raise _lost(staged, f"their table {staged.stage_sql} has {there} rows")
+        if staged.rows_in_stage:
+            _check_stage(session, staged)
+        if staged.spilled is not None:
+            load(session, staged)
         if staged.gone is not None:
             session.run(_delete(staged, staged.gone))
         session.run(_insert(staged))
@@ -207,7 +252,18 @@ def apply(session: ServerSession, staged: StagedTableRows) -> None:
             "WHERE writer = %s",
             [staged.checkpoint, staged.rows, staged.writer],
         )
-        session.run(f"DROP TABLE {staged.stage_sql}")
+        session.run(f"DROP TABLE IF EXISTS {staged.stage_sql}")
+        if staged.spilled is not None:
+            session.run(f"DROP TABLE {staged.spill_sql}")
+
+
+def _check_stage(session: ServerSession, staged: StagedTableRows) -> None:
+    if session.rows("SELECT to_regclass(%s) IS NULL", [staged.stage_sql]) == [(True,)]:
+        raise lost(staged, f"their table {staged.stage_sql} is gone")
+    beyond = "" if staged.spilled is None else f" WHERE {ROW} < {staged.rows_in_stage}"
+    [(there,)] = session.rows(f"SELECT count(*) FROM {staged.stage_sql}{beyond}")
+    if there != staged.rows_in_stage:
+        raise lost(staged, f"their table {staged.stage_sql} has {there} rows")
 
 
 def _insert(staged: StagedTableRows) -> str:
@@ -215,7 +271,7 @@ def _insert(staged: StagedTableRows) -> str:
     if not staged.key:
         return (
             f"INSERT INTO {staged.target_sql} ({columns}) "
-            f"SELECT {columns} FROM {staged.stage_sql} ORDER BY {ROW}"
+            f"SELECT {columns} FROM {staged.source_sql} ORDER BY {ROW}"
         )
     others = [quoted(name) for name in staged.columns if name not in staged.key]
     sets = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
@@ -238,16 +294,41 @@ def _delete(staged: StagedTableRows, gone: str) -> str:
 def _newest(staged: StagedTableRows) -> str:
     """The last row of each key."""
     key = listed(staged.key)
-    return f"SELECT DISTINCT ON ({key}) * FROM {staged.stage_sql} ORDER BY {key}, {ROW} DESC"
+    return f"SELECT DISTINCT ON ({key}) * FROM {staged.source_sql} ORDER BY {key}, {ROW} DESC"
 
 
-def _lost(staged: StagedTableRows, why: str) -> UnrestorableError:
+def lost(staged: StagedTableRows, why: str) -> UnrestorableError:
+    """Return the error that rows of the epoch are neither in the target nor staged."""
     return UnrestorableError(
         f"{staged.rows} rows that were staged for checkpoint {staged.checkpoint} are not in the table "
         f"{staged.schema}.{staged.table}, and {why}",
-        hint="was it changed by hand, or the database restored from a copy? Start the job from a "
-        "savepoint before",
+        hint=_RESTORED,
     )
+
+
+def table_gone(staged: StagedTableRows, said: str) -> UnrestorableError:
+    """Return the error that the target, or the table of epochs, is not there any more."""
+    return UnrestorableError(
+        f"checkpoint {staged.checkpoint} cannot be committed to the table {staged.schema}."
+        f"{staged.table}, and what the job has published before may be lost: {said}",
+        hint=_RESTORED,
+    )
+
+
+def _forgotten(staged: StagedTableRows, mark: int) -> UnrestorableError:
+    return UnrestorableError(
+        f"the table {staged.schema}.{staged.table} has lost rows that were published: subtask "
+        f"{staged.subtask} committed checkpoint {staged.published}, and {staged.epochs_sql} has "
+        f"{'none' if mark == 0 else f'only checkpoint {mark}'}",
+        hint=_RESTORED,
+    )
+
+
+_RESTORED = (
+    "was the database set up anew, restored from a copy, or changed by hand? Restore a copy that has "
+    "these rows; or empty the table, and start the job from a savepoint before them, or anew with "
+    "another checkpoint directory"
+)
 
 
 def clear(

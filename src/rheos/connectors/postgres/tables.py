@@ -65,10 +65,15 @@ def name_in_sql(table: str) -> str:
 
 def find_table(session: ServerSession, table: str) -> TargetTable | None:
     """By its name; without a schema, where the server's search_path finds it."""
+    return find_table_by_sql(session, name_in_sql(table))
+
+
+def find_table_by_sql(session: ServerSession, name: str) -> TargetTable | None:
+    """Return the table with a name as SQL has it; None if there is none."""
     found = session.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
-        [name_in_sql(table)],
+        [name],
     )
     if not found:
         return None

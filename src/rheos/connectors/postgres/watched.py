@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 
 T = TypeVar("T")
@@ -28,9 +28,24 @@ class WatchedSession:
     """A session that is opened by its first call, and again after it was closed. For one calling thread
     at a time."""
 
-    def __init__(self, options: ServerOptions, doing: str, setting: str | None = None) -> None:
-        """`doing` begins errors: "the table 't' cannot be written". `setting` is run on each new
-        connection."""
+    def __init__(
+        self,
+        options: ServerOptions,
+        doing: str,
+        setting: str | None = None,
+        *,
+        hasty_s: float | None = None,
+    ) -> None:
+        """Create a session.
+
+        Args:
+            options: where the server is.
+            doing: begins errors: "the table 't' cannot be written".
+            setting: run on each new connection.
+            hasty_s: seconds without progress after which a call is abandoned, also if the server
+                answers others. None: after `ANSWER_S`, unless it does.
+        """
+        self._hasty_s = hasty_s
         self._options = options
         self._doing = doing
         self._setting = setting
@@ -46,8 +61,13 @@ class WatchedSession:
         """
         session = self._session
         if session is None or not session.is_open:
-            session = self._session = self._call(self._opened, None)
-        return self._call(lambda: work(session), session)
+            session = self._session = self._call(lambda progressed: self._opened(), None)
+
+        def watched(progressed: Progressed) -> T:
+            session.progressed = progressed
+            return work(session)
+
+        return self._call(watched, session)
 
     def close(self) -> None:
         """Close the connection. A later call opens another."""
@@ -63,14 +83,12 @@ class WatchedSession:
             session.run(self._setting)
         return session
 
-    def _call(self, work: Callable[[], T], session: ServerSession | None) -> T:
+    def _call(self, work: Callable[[Progressed], T], session: ServerSession | None) -> T:
+        doing = f"{self._doing}, at {self._options}"
         try:
-            return self._calls.run(
-                f"{self._doing}, at {self._options}",
-                ANSWER_S,
-                lambda progressed: work(),
-                alive=self._answers,
-            )
+            if self._hasty_s is not None:
+                return self._calls.run(doing, self._hasty_s, work)
+            return self._calls.run(doing, ANSWER_S, work, alive=self._answers)
         except AbandonedCallError:
             self._session = None
             if session is not None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
+from rheos.connectors.back_off import BackOff
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.postgres.column_types import as_csv
-from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client, quoted
 from rheos.connectors.postgres.errors import of_catalog, postgres_error
+from rheos.connectors.postgres.exact_times import exact_times
 from rheos.connectors.postgres.retrying import RetryingSession
+from rheos.connectors.postgres.spilled_rows import SpilledRows, find_refused
 from rheos.connectors.postgres.staged_rows import (
     StagedTableRows,
     StageTable,
@@ -24,19 +30,34 @@ from rheos.connectors.postgres.staged_rows import (
     decode_staged,
     owner_of,
     stage_prefix,
+    table_gone,
 )
 from rheos.connectors.postgres.tables import TargetTable
-from rheos.errors import FencedError, RheosError
+from rheos.connectors.staged_files import StagedFile, StagedFileWriter
+from rheos.connectors.staging_room import StagingRoom
+from rheos.errors import CheckpointError, FencedError, RheosError, UnavailableError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.shown_rows import shown_record
+from rheos.redaction import redacted_repr
 
+LOGGER = logging.getLogger("rheos.sinks")
+SERVER_AWAY = "server_away"
 _GATHER_ROWS = 32_768
 _GATHER_BYTES = 8 << 20
+_AHEAD_BYTES = 256 << 20
+"""Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
+limit the writer accepts no more rows, and they wait."""
+_STAGED_WITHIN_S = 5.0
+"""Seconds without progress after which the writer takes the server as away. Its rows go to a file then.
+The subtask stands still as long."""
+_FIRST_PAUSE_US = 1_000_000
+_LONGEST_PAUSE_US = 60_000_000
+_FOR_EVER_US = 1 << 62
 _COLUMN = re.compile(r"line \d+, column ([^:]+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableTarget:
     """What writers and committers know of the table."""
 
@@ -47,27 +68,51 @@ class TableTarget:
     gone: str | None = None
     """The column of the rows that says which of them delete the row with their key."""
     owner: str = ""
+    folder: str = ""
+    """Where rows are staged that the server could not take."""
+
+    __repr__ = redacted_repr
+
+    @property
+    def doing(self) -> str:
+        """Beginning of errors."""
+        return f"the table {self.table} cannot be written"
 
     def in_folder(self, folder: str) -> TableTarget:
-        return replace(self, owner=owner_of(folder))
+        return replace(self, owner=owner_of(folder), folder=folder)
 
 
 class TableStagingWriter(SinkWriter):
-    """Stages each epoch in a table. It has a name of its own, drawn when it is opened (PE1)."""
+    """Stages each epoch in a table. It has a name of its own, drawn when it is opened (PE1).
+
+    If the server is away, the rest of the epoch is staged in a file, and so are the epochs after it,
+    until a commit has succeeded.
+    """
 
     def __init__(self, target: TableTarget, ctx: SinkContext) -> None:
         self._target = target
         self._ctx = ctx
         self._name = uuid4().hex[:12]
-        self._session = RetryingSession(target.options, f"the table {target.table} cannot be written")
-        self._committer = StagedRowsCommitter(target, keeps_session=True)
+        self._session = RetryingSession(
+            target.options, target.doing, retries=False, hasty_s=_STAGED_WITHIN_S
+        )
+        self._room = StagingRoom(_AHEAD_BYTES)
+        self._committer = OwnRowsCommitter(target, self._room)
         self._batches: list[Batch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
         self._number = 0
         self._stage = self._new_stage()
-        self._staged_rows = 0
-        """In the epoch's table."""
+        self._stage_rows = 0
+        """Rows that the epoch's table has."""
+        self._file = StagedFileWriter(SinkFolder(target.folder))
+        self._epoch_bytes = 0
+        self._staged_bytes = 0
+        """Size of everything that the writer has staged."""
+        self._pauses = BackOff(_FOR_EVER_US, first_us=_FIRST_PAUSE_US, longest_us=_LONGEST_PAUSE_US)
+        self._away_since: tuple[int, int] | None = None
+        """While the server is away: how many commits had succeeded when it was found so, and the time
+        before which it is not tried again."""
 
     def committer(self) -> Committer:
         return self._committer
@@ -79,12 +124,17 @@ class TableStagingWriter(SinkWriter):
         if self._gathered_rows >= _GATHER_ROWS or self._gathered_bytes >= _GATHER_BYTES:
             self._put()
 
+    def has_room(self) -> bool:
+        return self._room.has_room(self._staged_bytes + self._gathered_bytes)
+
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         self._put()
+        spilled = self._finish_file() if self._file.is_open else None
         for counts in (self._session.counted(), self._committer.session.counted()):
             for name, count in counts.items():
                 self._ctx.count(name, count)
-        if not self._staged_rows:
+        rows = self._stage_rows + (0 if spilled is None else spilled.rows)
+        if not rows:
             return []
         ctx, target = self._ctx, self._target
         staged = StagedTableRows(
@@ -94,7 +144,7 @@ class TableStagingWriter(SinkWriter):
             attempt=ctx.attempt,
             writer=self._name,
             checkpoint=checkpoint,
-            rows=self._staged_rows,
+            rows=rows,
             staging_schema=target.staging_schema,
             stage=self._stage_name(),
             schema=target.table.schema,
@@ -102,14 +152,18 @@ class TableStagingWriter(SinkWriter):
             columns=[name for name in ctx.schema.names if name != target.gone],
             key=list(target.key),
             gone=target.gone,
+            spilled=spilled,
+            size_bytes=self._epoch_bytes,
+            published=self._committer.published,
         )
         self._number += 1
-        self._stage, self._staged_rows = self._new_stage(), 0
+        self._stage, self._stage_rows, self._epoch_bytes = self._new_stage(), 0, 0
         return [staged.encoded()]
 
     def close(self) -> None:
+        self._file.abandon()
         try:
-            if self._staged_rows:
+            if self._stage_rows and self._away_since is None:
                 self._session.do(self._stage.drop)
         except RheosError:
             pass  # The server is away: the next attempt drops it.
@@ -123,10 +177,8 @@ class TableStagingWriter(SinkWriter):
 
     def _new_stage(self) -> StageTable:
         target = self._target
-        columns = self._ctx.schema.names
-        return StageTable.of(
-            self._stage_name(), target.staging_schema, target.table, columns, target.key, target.gone
-        )
+        sql = f"{quoted(target.staging_schema)}.{quoted(self._stage_name())}"
+        return StageTable.of(sql, target.table, self._ctx.schema.names, target.key, target.gone)
 
     def _put(self) -> None:
         batches, self._batches, self._gathered_rows, self._gathered_bytes = self._batches, [], 0, 0
@@ -134,85 +186,121 @@ class TableStagingWriter(SinkWriter):
             return
         table = pa.Table.from_batches(batches, self._ctx.schema).combine_chunks()
         for rows in table.to_batches():
-            before = self._staged_rows
-            numbers = pa.array(np.arange(before, before + rows.num_rows, dtype=np.int64))
-            data = as_csv(rows, numbers)
-            tries = 0
+            self._epoch_bytes += rows.nbytes
+            self._staged_bytes += rows.nbytes
+            if not (self._server_is_tried() and self._stage_in_server(rows)):
+                self._spill(rows)
 
-            def put(
-                session: ServerSession, data: Any = data, before: int = before, rows: Batch = rows
-            ) -> None:
-                nonlocal tries
-                tries += 1
-                try:
-                    self._stage.put(session, data, before, rows.num_rows, again=tries > 1)
-                except client().errors.UndefinedTable as error:
-                    raise self._fenced() from error
-                except (client().DataError, client().IntegrityError) as error:
-                    if of_catalog(error):
-                        raise
-                    raise self._refused(error, rows, session) from error
+    def _server_is_tried(self) -> bool:
+        """Return whether rows go to the server: not if some of the epoch are in the file already."""
+        if self._file.is_open:
+            return False
+        if self._away_since is None:
+            return True
+        commits, not_before_us = self._away_since
+        return self._committer.commits > commits and self._ctx.clock.monotonic_us() >= not_before_us
 
+    def _stage_in_server(self, rows: Batch) -> bool:
+        """Stage rows in the epoch's table. Returns False if the server is away: then it may or may not
+        have them (PE5)."""
+        before = self._stage_rows
+        data = as_csv(rows, pa.array(np.arange(before, before + rows.num_rows, dtype=np.int64)))
+
+        def put(session: ServerSession) -> None:
+            try:
+                self._stage.put(session, data, before)
+            except client().errors.UndefinedTable as error:
+                raise self._fenced() from error
+            except (client().DataError, client().IntegrityError) as error:
+                if of_catalog(error):
+                    raise
+                row = find_refused(rows, lambda data: self._stage.refuses(session, data))
+                raise refused_row(error, self._target, self._stage.sql, rows, row) from error
+
+        now_us = self._ctx.clock.monotonic_us()
+        try:
             self._session.do(put)
-            self._staged_rows += rows.num_rows
+        except UnavailableError as error:
+            if not self._pauses.failing:
+                LOGGER.warning("%s; rows are staged in files until it is back", error.what)
+            pause_us = self._pauses.failed(now_us)
+            assert pause_us is not None, "the server is tried without end"
+            now_us = self._ctx.clock.monotonic_us()
+            self._away_since = self._committer.commits, now_us + pause_us
+            self._ctx.count(SERVER_AWAY, 1)
+            return False
+        self._pauses.restore()
+        self._away_since = None
+        self._stage_rows += rows.num_rows
+        return True
 
-    def _refused(self, error: Any, rows: Batch, session: ServerSession) -> RheosError:
-        """With the row that it is about, which is looked for by halves."""
-        begin, end = 0, rows.num_rows
-        while end - begin > 1:
-            middle = (begin + end) // 2
-            first = rows.slice(begin, middle - begin)
-            if self._stage.refuses(session, as_csv(first, pa.array(range(first.num_rows), pa.int64()))):
-                end = middle
-            else:
-                begin = middle
-        named = _COLUMN.search(error.diag.context or "")
-        column = error.diag.column_name or (named and named[1])
-        raised = postgres_error(
-            error,
-            f"a row is refused by the table {self._target.table}"
-            + (f", column {column}" if column else ""),
-            self._target.options,
-            record=shown_record(rows, begin, limit=1000),
+    def _spill(self, rows: Batch) -> None:
+        exact_times(rows)  # What the server would cut is refused, as in `as_csv`.
+        try:
+            self._file.write(f"{self._ctx.attempt}/{self._name}-{self._number}.arrow", rows)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _finish_file(self) -> StagedFile:
+        try:
+            return self._file.finish()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"rows could not be staged in {self._target.folder}, while the server is away: {error}",
+            operator=self._ctx.name,
+            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
         )
-        raised.what = raised.what.replace(self._stage_name(), self._target.table.name)
-        return raised
 
     def _fenced(self) -> FencedError:
         return FencedError(
             f"the table of staged rows {self._stage.sql} is not there any more",
-            hint="a newer attempt of the job has begun, which drops what older ones staged",
+            hint="a newer attempt of the job has begun, which drops what older ones staged; or the "
+            "database was set up anew, or restored from a copy",
         )
 
 
 class StagedRowsCommitter(Committer):
     """Puts staged rows into the target, an epoch in a transaction."""
 
-    def __init__(self, target: TableTarget, *, keeps_session: bool = False) -> None:
+    def __init__(self, target: TableTarget, *, retries: bool = True) -> None:
         self._target = target
-        self._keeps_session = keeps_session
-        self.session = RetryingSession(target.options, f"the table {target.table} cannot be written")
+        self._spilled = SpilledRows(target.folder)
+        self.session = RetryingSession(target.options, target.doing, retries=retries)
 
     def commit(self, committables: Sequence[bytes]) -> None:
-        staged = sorted(map(decode_staged, committables), key=lambda each: each.checkpoint)
         try:
-            for each in staged:
-                self._commit(each)
+            self._commit_all(list(map(decode_staged, committables)))
         finally:
-            if not self._keeps_session:
-                self.session.close()
+            self.session.close()
 
-    def _commit(self, staged: StagedTableRows) -> None:
-        def work(session: ServerSession) -> None:
-            try:
-                apply(session, staged)
-            except (client().DataError, client().IntegrityError) as error:
-                where = f"a row is refused by the table {staged.schema}.{staged.table}"
-                raise postgres_error(
-                    error, f"{where}; checkpoint {staged.checkpoint}", self._target.options
-                ) from error
+    def _commit_all(self, staged: Sequence[StagedTableRows]) -> None:
+        for each in sorted(staged, key=lambda each: each.checkpoint):
+            self.session.do(partial(self._apply, each))
+            self._spilled.remove(each)
+            self._committed(each)
 
-        self.session.do(work)
+    def _committed(self, staged: StagedTableRows) -> None:
+        """Called after each epoch."""
+
+    def _apply(self, staged: StagedTableRows, session: ServerSession) -> None:
+        psycopg = client()
+        try:
+            apply(session, staged, self._spilled.load)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+            raise table_gone(staged, self._target.options.redact(str(error).splitlines()[0])) from error
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            if of_catalog(error):
+                raise
+            refused = None if staged.spilled is None else self._spilled.refused(session, staged)
+            if refused is not None:
+                raise refused_row(error, self._target, staged.spill_sql, *refused) from error
+            where = f"a row is refused by the table {staged.schema}.{staged.table}"
+            raise postgres_error(
+                error, f"{where}; checkpoint {staged.checkpoint}", self._target.options
+            ) from error
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         target, kept = self._target, list(map(decode_staged, keep))
@@ -220,5 +308,42 @@ class StagedRowsCommitter(Committer):
         try:
             self.session.do(lambda s: clear(s, target.staging_schema, prefix, job, before, kept))
         finally:
-            if not self._keeps_session:
-                self.session.close()
+            self.session.close()
+        self._spilled.clear(before, kept)
+
+
+class OwnRowsCommitter(StagedRowsCommitter):
+    """The committer of a task, for what its own writer stages. Its caller retries it."""
+
+    def __init__(self, target: TableTarget, room: StagingRoom) -> None:
+        super().__init__(target, retries=False)
+        self._room = room
+        self.commits = 0
+        """Number of epochs that were committed."""
+        self.published = 0
+        """The newest checkpoint that was committed."""
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        staged = list(map(decode_staged, committables))
+        sizes = {each.checkpoint: each.size_bytes for each in staged}
+        self._room.begin(sizes)
+        self._commit_all(staged)
+        self._room.end(sizes)
+
+    def _committed(self, staged: StagedTableRows) -> None:
+        self.published = max(self.published, staged.checkpoint)
+        self.commits += 1
+
+
+def refused_row(error: Any, target: TableTarget, stage: str, rows: Batch, row: int) -> RheosError:
+    """Return the error of a row that the table refuses, as PostgreSQL has found it in `stage`."""
+    named = _COLUMN.search(error.diag.context or "")
+    column = error.diag.column_name or (named and named[1])
+    raised = postgres_error(
+        error,
+        f"a row is refused by the table {target.table}" + (f", column {column}" if column else ""),
+        target.options,
+        record=shown_record(rows, row, limit=1000),
+    )
+    raised.what = raised.what.replace(stage.rpartition(".")[2].strip('"'), target.table.name)
+    return raised

@@ -1,0 +1,117 @@
+"""Rows of an epoch that the server could not take: a file next to the job's checkpoints.
+
+The server loads them when it is back, in the transaction that commits their epoch. In the staging
+folder of a sink is
+
+    <attempt>/<writer>-<number>.arrow      the last rows of an epoch
+
+A file is removed once its epoch is committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.postgres.column_types import as_csv
+from rheos.connectors.postgres.connection import ServerSession
+from rheos.connectors.postgres.staged_rows import (
+    StagedTableRows,
+    StageTable,
+    lost,
+    table_gone,
+)
+from rheos.connectors.postgres.tables import find_table_by_sql
+from rheos.connectors.staged_files import read_staged
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt
+from rheos.redaction import redacted_repr
+
+
+@dataclass(frozen=True, repr=False)
+class SpilledRows:
+    """The staging folder of a sink, for who commits."""
+
+    folder: str
+
+    __repr__ = redacted_repr
+
+    def load(self, session: ServerSession, staged: StagedTableRows) -> None:
+        """Copy the rows of the file into their table, which the transaction drops again. It has the
+        target's definition as it is now: where a row was refused, and the target was changed since, the
+        row fits. Raises psycopg.Error and UnrestorableError."""
+        table = self._table(session, staged)
+        session.run(f"CREATE UNLOGGED TABLE {table.sql} ({table.definition})")
+        table.copy(session, (as_csv(rows, numbers) for rows, numbers in self._numbered(staged)))
+
+    def refused(self, session: ServerSession, staged: StagedTableRows) -> tuple[Batch, int] | None:
+        """Return the batch and the row in it that the target refuses; None if it refuses none."""
+        table = self._table(session, staged)
+        for rows, _ in self._numbered(staged):
+            if table.refuses(session, as_csv(rows, _places(0, rows.num_rows))):
+                return rows, find_refused(rows, lambda data: table.refuses(session, data))
+        return None
+
+    def remove(self, staged: StagedTableRows) -> None:
+        """Remove the file of an epoch that is committed."""
+        if staged.spilled is not None:
+            with contextlib.suppress(OSError):  # The next attempt clears it.
+                SinkFolder(self.folder).remove(staged.spilled.path)
+
+    def clear(self, before: Attempt, keep: Sequence[StagedTableRows]) -> None:
+        """Remove the files of attempts before `before`, except those of `keep`."""
+        assert self.folder, "a runtime gives a sink a folder of its own"
+        folder = SinkFolder(self.folder)
+        kept = {staged.spilled.path for staged in keep if staged.spilled is not None}
+        for attempt in folder.names(""):
+            if not attempt.isdigit() or int(attempt) >= before:
+                continue
+            for name in folder.names(attempt):
+                path = posixpath.join(attempt, name)
+                if path not in kept:
+                    folder.remove(path)
+            folder.remove_if_empty(attempt)
+
+    def _table(self, session: ServerSession, staged: StagedTableRows) -> StageTable:
+        target = find_table_by_sql(session, staged.target_sql)
+        if target is None:
+            raise table_gone(staged, f"there is no table {staged.target_sql}")
+        return StageTable.of(staged.spill_sql, target, staged.all_columns, staged.key, staged.gone)
+
+    def _numbered(self, staged: StagedTableRows) -> Iterator[tuple[Batch, pa.Array]]:
+        """The batches of the file, each with the places of its rows in the epoch."""
+        assert staged.spilled is not None, "the epoch has a file"
+        before = staged.rows_in_stage
+        folder = SinkFolder(self.folder)
+        try:
+            for found in read_staged(folder, staged.spilled):
+                rows = found.select(staged.all_columns)
+                yield rows, _places(before, rows.num_rows)
+                before += rows.num_rows
+        except FileNotFoundError as error:
+            raise lost(staged, f"{folder.path(staged.spilled.path)} is not there") from error
+        except (OSError, pa.ArrowInvalid) as error:
+            raise lost(staged, f"{folder.path(staged.spilled.path)}: {error}") from error
+
+
+def find_refused(rows: Batch, refuses: Callable[[pa.Buffer], bool]) -> int:
+    """Return which row of a batch is refused, found by halves. `refuses` tells it of rows as CSV."""
+    begin, end = 0, rows.num_rows
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        first = rows.slice(begin, middle - begin)
+        if refuses(as_csv(first, _places(0, first.num_rows))):
+            end = middle
+        else:
+            begin = middle
+    return begin
+
+
+def _places(before: int, rows: int) -> pa.Array:
+    return pa.array(np.arange(before, before + rows, dtype=np.int64))

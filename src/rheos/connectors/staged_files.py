@@ -1,0 +1,107 @@
+"""Files of rows that a sink keeps next to the job's checkpoints until their commit has succeeded.
+
+A file is an Arrow stream. Its description, which the checkpoint holds, has a checksum for each block,
+so a reader decodes only what was written.
+
+```python
+import tempfile
+
+import pyarrow as pa
+
+from rheos.connectors.files.folder import SinkFolder
+
+with tempfile.TemporaryDirectory() as folder:
+    writer = StagedFileWriter(SinkFolder(folder))
+    writer.write("1/a-0.arrow", pa.record_batch({"n": [1, 2]}))
+    file = writer.finish()
+    assert [batch.num_rows for batch in read_staged(SinkFolder(folder), file)] == [2]
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
+from rheos.connectors.files.folder import SinkFolder
+from rheos.protocol.elements import Batch
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """Description of a finished file."""
+
+    path: str
+    """Path relative to the staging folder."""
+    rows: int
+    size_bytes: int
+    checksums: bytes
+    """CRC-32 of each block, as `ChecksummingFile.checksums` returns them."""
+
+
+class StagedFileWriter:
+    """Writes files, one after another."""
+
+    def __init__(self, folder: SinkFolder) -> None:
+        self._folder = folder
+        self._open: tuple[Any, ChecksummingFile, Any] | None = None
+        """The open file, the layer that checksums its bytes, and the Arrow stream on top of it."""
+        self._path = ""
+        self._rows = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    def write(self, path: str, batch: Batch) -> None:
+        """Append a batch to the open file. The first batch of a file creates it at `path`.
+
+        Raises OSError if the folder cannot be written.
+        """
+        if self._open is None:
+            raw = self._folder.create(path)
+            checked = ChecksummingFile(raw)
+            self._open = raw, checked, pa.ipc.new_stream(pa.PythonFile(checked, "w"), batch.schema)
+            self._path, self._rows = path, 0
+        self._open[2].write_batch(batch)
+        self._rows += batch.num_rows
+
+    def finish(self) -> StagedFile:
+        """Make the open file durable. Raises OSError."""
+        assert self._open is not None, "a file is written before it is finished"
+        raw, checked, stream = self._open
+        stream.close()
+        raw.close()
+        self._folder.sync(self._path)
+        self._folder.sync(posixpath.dirname(self._path))
+        self._open = None
+        return StagedFile(self._path, self._rows, checked.size_bytes, checked.checksums())
+
+    def abandon(self) -> None:
+        """Remove the open file, if there is one."""
+        if self._open is not None:
+            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
+                self._open[0].close()
+            self._open = None
+            self._folder.remove(self._path)
+
+
+def read_staged(folder: SinkFolder, file: StagedFile) -> Iterator[Batch]:
+    """Yield the batches of a file. Each block is checked before it is decoded.
+
+    Raises FileNotFoundError if the file is missing, and OSError or pyarrow.ArrowInvalid if it is not
+    what was written.
+    """
+    found = 0
+    raw = folder.system.open(folder.path(file.path), "rb")
+    with CheckedFile(raw, file.size_bytes, file.checksums) as checked:
+        for batch in pa.ipc.open_stream(pa.PythonFile(checked, "r")):
+            found += batch.num_rows
+            yield batch
+    if found != file.rows:
+        raise OSError(f"it has {found} rows, and {file.rows} were written")
