@@ -222,7 +222,7 @@ class TotalsTable(AggregateTable):
                 return merged
         makes = [*self._makes, *spans]
         for place, of in self._of_nan:
-            if rows[input_name(of.column)].is_nan().any():
+            if _has_nan(rows[input_name(of.column)]):
                 makes[place] = of.make.alias(self._names[place])
         limbs = self._limbs_of_rows(rows)
         if limbs:
@@ -281,7 +281,7 @@ class TotalsTable(AggregateTable):
     ) -> pl.DataFrame:
         frame = pl.concat(frames, how="diagonal", rechunk=False)
         for place, of in self._of_nan if merges else ():
-            if frame[self._names[place]].is_nan().any():
+            if _has_nan(frame[self._names[place]]):
                 merges[place] = of.merge.alias(self._names[place])
         limbs = [pl.col(name).sum() for name in _exact_columns(frame)]
         large: list[str] = []
@@ -571,7 +571,7 @@ def in_order(
         column = frame[name]
         whole = column.dtype.is_integer()
         if column.null_count() or not (
-            whole or (column.dtype.is_float() and not column.is_nan().any())
+            whole or (column.dtype.is_float() and not _has_nan(column))
         ):
             return frame.sort(by, descending=falling, nulls_last=True)
         numbers = column.to_numpy()
@@ -633,6 +633,13 @@ def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
         floats = numbers.astype(np.float64, copy=False)
         limbs = exact_sum.decompose_squares(floats) if squared else exact_sum.decompose(floats)
     return [pl.Series(f"{_EXACT}{column}.{bin}", limb) for bin, limb in limbs.items()]
+
+
+def _has_nan(values: pl.Series) -> bool:
+    """Whether a float is NaN."""
+    if values.null_count() or not values.len():
+        return bool(values.is_nan().any())
+    return bool(np.isnan(values.to_numpy().max()))  # Several times faster than `is_nan().any()`.
 
 
 def _summed_column(name: str) -> str:
