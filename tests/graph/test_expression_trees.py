@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from polars import col, element, lit
 
 from rheos.graph.expression_trees import (
@@ -290,3 +292,9 @@ def test_what_computes() -> None:
 )
 def test_what_computes_on_elements(expr: pl.Expr, on_elements: bool) -> None:
     assert computes_on_elements(expr, FRAME) is on_elements
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_is_restored_to_its_last_digit(value: float) -> None:
+    for literal in (pl.lit(value), pl.lit(value, dtype=pl.Float64)):
+        assert pl.select(expression_of(tree_of(literal))).item() == value

@@ -3,8 +3,8 @@
 Polars computes decimals by rules of its own: `0.0000001 / 0.0000001` is 0 for columns of 18 digits
 after the point, products of wide decimals fail, and halves are rounded to even. So before an expression
 is typed or evaluated, each operation in it that yields or compares decimals is replaced by one of ours
-(`decimal_kernels`). The types of results are those of `decimal_types`. Expressions without decimals
-are returned as they are.
+(`decimal_kernels`). The types of results are those of `decimal_types`. Floats that are divided by a
+constant are divided by ours, too (`float_division`). Other expressions are returned as they are.
 
 A program's plan has the expressions as the user wrote them; this is done where they are typed and where
 they run.
@@ -35,11 +35,13 @@ from rheos.graph.expression_trees import (
     elements_named,
     expression_of,
     fields_taken,
+    is_constant,
     is_whole,
     subtrees,
     tree_of,
     types_of,
 )
+from rheos.graph.float_division import DIVISIONS, FloatDivision
 
 _RESULTS: Final[dict[str, Callable[[pl.Decimal, pl.Decimal], pl.Decimal]]] = {
     "Plus": decimal_types.of_sum,
@@ -81,7 +83,7 @@ def exact_one(expr: pl.Expr, frame: pl.LazyFrame) -> pl.Expr:
 
 
 def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr]:
-    if expr.meta.is_column() or not (of_columns or _names_decimals(expr)):
+    if expr.meta.is_column() or not (of_columns or _is_affected(expr)):
         return [expr]
     made, changed = [], False
     try:
@@ -104,10 +106,11 @@ def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr
     return made if changed else [expr]
 
 
-def _names_decimals(expr: pl.Expr) -> bool:
-    """Return whether a constant or a cast in the expression has a decimal type."""
+def _is_affected(expr: pl.Expr) -> bool:
+    """Return whether the expression names a decimal type, or divides."""
     try:
-        return '"Decimal"' in expr.meta.serialize(format="json")
+        form = expr.meta.serialize(format="json")
+        return '"Decimal"' in form or any(f'"{division}"' in form for division in DIVISIONS)
     except (*FAILURES, ValueError):
         return False
 
@@ -320,7 +323,11 @@ class _Scope:
     def _binary(self, one: _Part, op: str, other: _Part, strict: bool) -> _Part:
         plain = {"BinaryExpr": {"left": one.tree, "op": op, "right": other.tree}}
         if not (op in _RESULTS or op in _COMPARISONS) or not (one.is_decimal or other.is_decimal):
-            return _Part(plain, self._ask)
+            made = _Part(plain, self._ask)
+            divides = op in DIVISIONS and is_constant(other.tree) and not is_constant(one.tree)
+            if divides and made.kind is not None and made.kind.is_float():
+                return self._call(FloatDivision(op, made.kind), [one, other], made.kind)
+            return made
         # NULL has the type of what it meets.
         first = one.decimal if one.kind != pl.Null else other.decimal
         second = other.decimal if other.kind != pl.Null else first

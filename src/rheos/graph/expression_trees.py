@@ -13,7 +13,9 @@ Each form that is read, here and by those who import this, is held by a test
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from io import StringIO
 from typing import Any, TypeAlias
 
@@ -23,6 +25,9 @@ from rheos.graph.row_functions import is_row_function
 
 Tree: TypeAlias = Any
 """A part of an expression: a dict with one key, or the text "Element" or "Len"."""
+
+_MOST_ROUNDED = 8
+"""How many floats away Polars may read a number."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What Polars raises where an expression is wrong, or Polars is."""
@@ -61,13 +66,34 @@ def tree_of(expr: pl.Expr) -> Tree | None:
 
 
 def expression_of(tree: Tree) -> pl.Expr:
-    """The expression, of the same types. An infinite literal, or NaN, is zero. Raises FAILURES."""
-    return pl.Expr.deserialize(StringIO(json.dumps(_finite(tree))), format="json")
+    """Return the expression, of the same types. An infinite literal, or NaN, is 0. Raises FAILURES."""
+    return _read(_with_floats(tree, _written))
 
 
 def is_whole(tree: Tree) -> bool:
     """Return whether `expression_of` restores the tree's expression: JSON has every literal of it."""
-    return bool(_finite(tree) == tree)
+    return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
+
+
+def _read(tree: Tree) -> pl.Expr:
+    return pl.Expr.deserialize(StringIO(json.dumps(tree)), format="json")
+
+
+@lru_cache(1024)
+def _written(value: float | None) -> float:
+    """Return the number to write, so that Polars reads `value`.
+
+    Polars' reader of JSON rounds some numbers of 16 and more digits to another float nearby.
+    """
+    if value is None:
+        return 0.0
+    above = below = value
+    for _ in range(_MOST_ROUNDED):
+        for candidate in (above, below):
+            if pl.select(_read({"Literal": {"Scalar": {"Float64": candidate}}})).item() == value:
+                return candidate
+        above, below = math.nextafter(above, math.inf), math.nextafter(below, -math.inf)
+    raise pl.exceptions.ComputeError(f"Polars does not read {value!r}")
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
@@ -162,16 +188,18 @@ def _calls_python(tree: Tree) -> bool:
     return any(isinstance(tree.get(name), list | dict) for name in _PYTHON)
 
 
-def _finite(tree: Tree, *, literal: bool = False) -> Tree:
+def _with_floats(tree: Tree, write: Callable[[float | None], float], *, literal: bool = False) -> Tree:
+    """Return the tree with each float of a literal as `write` gives it."""
     if isinstance(tree, list):
-        return [_finite(branch, literal=literal) for branch in tree]
+        return [_with_floats(branch, write, literal=literal) for branch in tree]
     if not isinstance(tree, dict):
         return tree
     if literal and len(tree) == 1 and next(iter(tree)).startswith("Float"):
         ((name, value),) = tree.items()
-        return {name: 0.0 if value is None else value}
+        return {name: write(value)}
     return {
-        name: _finite(branch, literal=literal or name == "Literal") for name, branch in tree.items()
+        name: _with_floats(branch, write, literal=literal or name == "Literal")
+        for name, branch in tree.items()
     }
 
 

@@ -103,19 +103,9 @@ def _spelled(shortest: str) -> str:
 
 def remainder(columns: Sequence[pl.Series]) -> pl.Series:
     """Return the exact remainder of two columns of floats, with the sign of the dividend."""
-    return _of_both(np.fmod, columns)
-
-
-def quotient(columns: Sequence[pl.Series]) -> pl.Series:
-    """Divide two columns of floats. If one is a constant, Polars multiplies by its reciprocal instead.
-    That may be another number, and Polars does not do it for a batch of one row."""
-    return _of_both(np.true_divide, columns)
-
-
-def _of_both(computed: np.ufunc, columns: Sequence[pl.Series]) -> pl.Series:
     one, other = columns
     with np.errstate(all="ignore"):
-        made = pl.Series(computed(one.to_numpy(), other.to_numpy()), dtype=one.dtype)
+        made = pl.Series(np.fmod(one.to_numpy(), other.to_numpy()), dtype=one.dtype)
     if one.null_count() == other.null_count() == 0:
         return made
     return made.zip_with(one.is_not_null() & other.is_not_null(), pl.Series([None], dtype=made.dtype))

@@ -21,7 +21,7 @@ from rheos.graph.decimal_types import adjusted
 from rheos.graph.exact_decimals import exact_one
 from rheos.graph.row_functions import of_columns
 from rheos.graph.types import empty_frame
-from rheos.sql.java_numbers import WHITESPACE, quotient, reals_of_texts, texts_of_reals
+from rheos.sql.java_numbers import WHITESPACE, reals_of_texts, texts_of_reals
 from rheos.sql.text_times import days_of_texts, moments_of_texts
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
     if is_timestamp(kind):
         micros = value.dt.epoch("us")
         if is_floating(to):
-            return of_columns(quotient, [micros.cast(DOUBLE), pl.lit(1e6)], DOUBLE).cast(to)
+            return (micros.cast(DOUBLE) / 1e6).cast(to)
         return (micros // 1_000_000).cast(to, strict=False)
     if not (is_number(kind) or is_number(signed(kind))):
         return None

@@ -570,9 +570,7 @@ def in_order(
     for name, falls in zip(by, falling, strict=True):
         column = frame[name]
         whole = column.dtype.is_integer()
-        if column.null_count() or not (
-            whole or (column.dtype.is_float() and not _has_nan(column))
-        ):
+        if column.null_count() or not (whole or (column.dtype.is_float() and not _has_nan(column))):
             return frame.sort(by, descending=falling, nulls_last=True)
         numbers = column.to_numpy()
         keys.append((~numbers if whole else -numbers) if falls else numbers)

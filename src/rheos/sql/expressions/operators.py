@@ -15,7 +15,7 @@ from rheos.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
-from rheos.sql.java_numbers import quotient, remainder
+from rheos.sql.java_numbers import remainder
 
 
 def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
@@ -165,9 +165,7 @@ def div(compiler: Compiler, node: exp.Div) -> Typed:
     if found is not None:
         return found
     one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
-    is_constant = not other.meta.root_names()
-    made = of_columns(quotient, [one, other], types.DOUBLE) if is_constant else one / other
-    return Typed(pl.when(other != 0).then(made), types.DOUBLE, node)
+    return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
 
 
 @computes(exp.IntDiv)
