@@ -36,8 +36,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rheos as rh
-from rheos.control.findings import FindingKind, findings
-from rheos.plan.outline import PlanOutline
+from rheos.observe.health import HealthState
 from rheos.testing.freezing_proxy import FreezingProxy
 from rheos.testing.servers import KafkaBroker, PostgresServer, RedisServer
 
@@ -190,7 +189,7 @@ class Watch:
                 continue
 
 
-def submit(at: Servers, folder: str) -> tuple[PlanOutline, rh.JobHandle]:
+def submit(at: Servers, folder: str) -> rh.JobHandle:
     env = rh.Environment(
         parallelism=2,
         runtime="continuous",
@@ -210,8 +209,7 @@ def submit(at: Servers, folder: str) -> tuple[PlanOutline, rh.JobHandle]:
     rows.sink_to(rh.kafka.sink("out", brokers=at.kafka.address), name="kafka", uid="kafka")
     rows.sink_to(rh.postgres.sink("published", url=url), name="postgres", uid="postgres")
     rows.sink_to(rh.redis.sink(store, key="n:{n}"), name="redis", uid="redis")
-    plan = PlanOutline.of(env.plan("outages"))
-    return plan, env.execute_async("outages")
+    return env.execute_async("outages")
 
 
 @dataclass
@@ -231,11 +229,10 @@ def _seconds(seconds: float | None) -> str:
 
 
 class Drill:
-    def __init__(self, at: Servers, watch: Watch, job: rh.JobHandle, plan: PlanOutline) -> None:
+    def __init__(self, at: Servers, watch: Watch, job: rh.JobHandle) -> None:
         self._at = at
         self._watch = watch
         self._job = job
-        self._plan = plan
 
     def wait_for(self, reached: Callable[[], bool], within_s: float) -> float | None:
         began = time.monotonic()
@@ -269,8 +266,8 @@ class Drill:
         return Outcome(fault, away_s, shown[0] if shown else None, resumed)
 
     def _is_shown(self) -> bool:
-        found = findings(self._job.status(), self._plan, self._job.figures())
-        return any(each.kind is not FindingKind.UNEVEN for each in found)
+        health = self._job.status().health
+        return health is not None and health.state in (HealthState.STUCK, HealthState.FAILING)
 
 
 def main() -> None:
@@ -284,10 +281,10 @@ def main() -> None:
             made.result(60)
         with psycopg.connect(at.postgres.url) as session:
             session.execute("CREATE TABLE published (n bigint)")
-        plan, job = submit(at, folder)
+        job = submit(at, folder)
         watch = Watch(at, at.postgres.url, at.redis.url)
         with watch.watching():
-            drill = Drill(at, watch, job, plan)
+            drill = Drill(at, watch, job)
             if drill.wait_for(lambda: all(watch.published.newest(s) > 0 for s in SINKS), 300) is None:
                 sys.exit("the job published nothing within 300 s")
             faults = options.only or list(at.faults())

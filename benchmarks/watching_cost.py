@@ -34,10 +34,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.figures_cost import COUNTING, nothing
 from benchmarks.turn import Slots
-from rheos.control.findings import findings
 from rheos.driver.figures import FiguresKeeper
+from rheos.health.judge import Memory, health
+from rheos.health.moment import JobMoment
 from rheos.job import JobState, JobStatus
-from rheos.observe.history import FiguresHistory, HistoryConfig, MomentMaker
+from rheos.observe.history import FiguresHistory, FiguresMoment, HistoryConfig, MomentMaker
 from rheos.observe.model import figures_object
 from rheos.observe.prometheus import FiguresCollector
 from rheos.plan.outline import PlanOutline
@@ -130,7 +131,7 @@ def each_second(slots: Slots) -> dict[str, float]:
         with patch.object(engine, "_report", reports.append):
             engine.report_progress()
     keeper = FiguresKeeper(plan, JobId("job"))
-    keeper.begin(Attempt(1), SLOTS)
+    keeper.begin(Attempt(1), SLOTS, 0)
     status = JobStatus(JobId("job"), "job", JobState.RUNNING, 1, 1.0, 0.0, None, 1, 0, 5, 0, 0.5, 0.5)
     outline = PlanOutline.of(plan)
     now_ms = 1_800_000_000_000
@@ -142,25 +143,31 @@ def each_second(slots: Slots) -> dict[str, float]:
             frame = framed(TOKEN, report)
             heard = from_worker.decode(frame[len(TOKEN) + 1 :])
             assert isinstance(heard, control.Progress)
-            assert keeper.progressed(heard, now_ms)
+            assert keeper.progressed(heard, now_ms, now_ms * 1000)
 
     made = [typical_us(engine.report_progress) for engine in slots.engines]
     sent = typical_us(reported)
-    figures = keeper.now(status, now_ms)
+    figures = keeper.now(status, now_ms, now_ms * 1000)
     maker, history = MomentMaker(), FiguresHistory(HistoryConfig())
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(lambda: [keeper.now(status, now_ms)]))
+    registry.register(FiguresCollector(lambda: [keeper.now(status, now_ms, now_ms * 1000)]))
+
+    def moment() -> FiguresMoment:
+        return maker.moment(figures, now_ms * 1000)
 
     def looked_at() -> None:
-        now = keeper.now(status, now_ms)
-        shown = {"figures": figures_object(now), "findings": findings(status, outline, now)}
-        msgspec.json.encode(shown)
+        msgspec.json.encode(figures_object(keeper.now(status, now_ms, now_ms * 1000)))
+
+    def judged() -> None:
+        now = keeper.now(status, now_ms, now_ms * 1000)
+        health(JobMoment(status, outline, now, now_ms * 1000), Memory(), now_ms)
 
     return {
         "reports made": sum(made),
         "sent, checked and kept": sent,
-        "history (each 10 s)": typical_us(lambda: history.add(maker.moment(figures))) / 10,
+        "history (each 10 s)": typical_us(lambda: history.add(moment())) / 10,
         "a page looks at it": typical_us(looked_at),
+        "health (each 2 s)": typical_us(judged) / 2,
         f"Prometheus (each {SCRAPED_EVERY_S} s)": typical_us(lambda: generate_latest(registry))
         / SCRAPED_EVERY_S,
     }

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.log_entries import JobCounts
 from rheos.errors import ConfigurationError
+from rheos.observe.health import JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
@@ -39,6 +40,11 @@ class JobState(Enum):
     STOPPED = "stopped"
     """With a savepoint: all up to it is committed, and nothing after it."""
     FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended."""
+        return self not in (JobState.STARTING, JobState.RUNNING, JobState.RESTARTING)
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,9 @@ class JobStatus:
     """None without an objective, and before it was first looked at."""
     scaling: ScalingStatus | None = None
     """None where the width does not follow the load."""
+    health: JobHealth | None = None
+    """What is wrong with the job, since when, and what to do; None before its driver has looked, and
+    for batch jobs."""
 
     @property
     def iterating(self) -> Mapping[str, int]:

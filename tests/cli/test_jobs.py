@@ -68,7 +68,7 @@ def test_jobs_are_listed_with_how_they_go(start: Start) -> None:
     code, out, _ = rheos("jobs")
     heading, *rows = out.splitlines()
     assert (code, len(rows)) == (0, 2)
-    assert heading.split()[:4] == ["id", "name", "state", "parallelism"]
+    assert heading.split()[:4] == ["id", "name", "state", "health"]
     (visits,) = [row for row in rows if row.startswith("visits")]
     for part in ("The visits", "running", "2", "3.5 s", "1,000,000", "4 (1 failed)", "120 ms"):
         assert part in visits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from rheos.control.live_display import LiveDisplay
 from rheos.control.picture import picture
+from rheos.observe.health import Severity, simple_health
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.readings import Reading
 from tests.cli.stand_ins import FIGURES, STATUS, outline
@@ -33,11 +35,14 @@ def test_it_has_each_operator_and_what_flows() -> None:
 
 
 def test_what_stands_out_is_above_it() -> None:
-    held = [Reading("backpressured_ms", ("0", str(n)), 1, 950.0) for n in range(2)]
-    busy = [Reading("busy_ms", ("1", str(n)), 1, 990.0) for n in range(2)]
-    html = picture(outline(), STATUS, msgspec.structs.replace(FIGURES, readings=[*held, *busy]))
-    (item,) = [each.text or "" for each in ET.fromstring(html).iter("li")]
-    assert item == "'map' works 99% of its time and holds up what is before it (95% of its time)"
+    stuck = simple_health(
+        Severity.STUCK, 9_000, what="the sink '<b>' waits", what_to_do="start it", since_ms=1_000
+    )
+    html = picture(outline(), replace(STATUS, health=stuck), FIGURES)
+    (item,) = ET.fromstring(html).iter("li")
+    assert item.text == "the sink '<b>' waits (since 1970-01-01T00:00:01.000Z)"
+    assert item[1].text == "start it"
+    assert ET.fromstring(html)[1].text == "stuck"
 
 
 def test_names_of_the_program_are_text() -> None:

@@ -1,6 +1,6 @@
 """A night on call, as docs/drill.md has it: what goes wrong is found on the page alone.
 
-A real job in a real Chromium. Each cause has its test without both in tests/control/test_findings.py.
+A real job in a real Chromium. Each cause has its test without both in tests/health/test_kinds.py.
 """
 
 from __future__ import annotations
@@ -70,23 +70,23 @@ def test_a_night_on_call(
     wait_for(lambda: int((fact(page, "checkpoints") or "0").split()[0]) > 1)
 
     with on_call.going_wrong("slow-sink"):
-        on_call.reads("slow", "per user", "holds up what is before it")
+        on_call.reads("backpressure", "per user", "holds up what is upstream of it")
         page.click("button:text-is('Profile a subtask')")
         page.fill("dialog input[name=seconds]", "3")
         page.click("dialog button[type=submit]")
         page.wait_for_selector(".flame .frame text:has-text('write (drill.py')")
         page.click("dialog button:text-is('Close')")
-    on_call.is_calm("slow")
+    on_call.is_calm("backpressure")
 
     with on_call.going_wrong("hot-key"):
-        on_call.reads("uneven", "of the rows by user", "have most rows")
-        page.click(".finding.uneven button")
+        on_call.reads("skew", "of the rows by user", "have most rows")
+        page.click(".finding.skew button")
         assert "per user" in page.inner_text(".panel h2")
-    on_call.is_calm("uneven", "slow")
+    on_call.is_calm("skew", "backpressure")
 
     with on_call.going_wrong("stuck-partition"):
-        on_call.reads("stands", "of 'orders'", "holds the watermark")
-    on_call.is_calm("stands")
+        on_call.reads("watermark", "of 'orders'", "holds the watermark")
+    on_call.is_calm("watermark")
 
     with on_call.going_wrong("full"):
         page.wait_for_selector(".finding:has-text('No space left on device')")

@@ -10,6 +10,7 @@ from rheos.control.registry import Registry
 from rheos.dashboard import readiness
 from rheos.dashboard.readiness import Readiness
 from rheos.job import JobState
+from rheos.observe.health import Severity, simple_health
 from tests.cli.stand_ins import StandIn
 from tests.dashboard.conftest import Asking
 
@@ -41,6 +42,13 @@ def test_a_job_that_runs_is_ready_without_a_token(asking: Asking, clock: Clock, 
 def test_in_any_other_state_it_is_not(job: StandIn, state: JobState) -> None:
     job.shown = replace(job.shown, state=state)
     assert not Readiness(Registry()).ready()
+
+
+@pytest.mark.parametrize("severity", [None, *Severity])
+def test_a_job_that_is_stuck_or_failing_is_not_ready(job: StandIn, severity: Severity | None) -> None:
+    job.shown = replace(job.shown, health=simple_health(severity, 1_000))
+    stuck = severity in (Severity.STUCK, Severity.FAILING)
+    assert Readiness(Registry()).ready() is not stuck
 
 
 def test_where_there_is_no_job_nothing_is_ready(

@@ -20,6 +20,7 @@ from rheos.driver.logged import JOBS
 from rheos.errors import CheckpointError, Site
 from rheos.host.stores import open_store
 from rheos.job import JobConfig, JobState
+from rheos.observe.health import FindingKind, Severity, simple_health
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
 from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
@@ -219,14 +220,40 @@ def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) ->
     assert asking.post(f"/jobs/{key}/why", {"sink": "out", "row": {}})[0] == 409
 
 
-def test_what_stands_out_in_a_running_job(asking: Asking, job: StandIn) -> None:
-    path = f"/jobs/{asking.key()}/findings"
-    assert asking.get(path) == []
-    full = "subtask 1: OSError: [Errno 28] No space left on device"
-    job.shown = replace(job.shown, checkpoint_failure=full)
-    (found,) = asking.get(path)
-    assert (found["kind"], found["operator"]) == ("checkpoints", None)
-    assert full in found["what"]
+def test_the_health_of_a_running_job(asking: Asking, job: StandIn) -> None:
+    path = f"/jobs/{asking.key()}/health"
+    assert asking.refused(path)[0] == 409, "its driver has not looked yet"
+    stuck = simple_health(
+        Severity.STUCK,
+        10_000,
+        kind=FindingKind.PUBLISHING,
+        what="the sink 'out' has published nothing for 9 s",
+        what_to_do="start the target",
+        since_ms=1_000,
+    )
+    job.shown = replace(job.shown, health=stuck)
+    shown = asking.get(path)
+    assert (shown["state"], shown["since"], shown["for_ms"]) == (
+        "stuck",
+        "1970-01-01T00:00:01.000Z",
+        9_000,
+    )
+    assert shown["findings"] == [
+        {
+            "kind": "publishing",
+            "severity": "stuck",
+            "what": "the sink 'out' has published nothing for 9 s",
+            "what_to_do": "start the target",
+            "since_ms": 1_000,
+            "since": "1970-01-01T00:00:01.000Z",
+            "for_ms": 9_000,
+            "operator": None,
+            "subtask": None,
+            "server": None,
+        }
+    ]
+    (listed,) = asking.get("/jobs")
+    assert listed["health"] == shown
 
 
 def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> None:
@@ -259,6 +286,10 @@ def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) 
     wait_for(lambda: Registry().records() == [], 20)
     (listed,) = asking.get("/jobs")
     assert (listed["key"], listed["runs"], listed["state"]) == (key, False, "failed")
+    assert listed["health"]["state"] == "failing"
+    (failed,) = listed["health"]["findings"]
+    assert (failed["kind"], failed["what"]) == ("failed", "the job has failed: job.py:7: no price")
+    assert failed["since_ms"] == listed["ended_ms"]
     assert asking.get(f"/jobs/{key}")["failure"] == "job.py:7: no price"
     assert [line["message"] for line in asking.get(f"/jobs/{key}/logs")] == ["no price"]
     assert asking.get(f"/jobs/{key}/checkpoints") == []

@@ -14,7 +14,7 @@ from rheos.protocol.ids import Attempt, JobId
 @pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])
 def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
     keeper = FiguresKeeper(PhysicalPlan("a program", (), (), 1, 8), JobId("job"))
-    keeper.begin(Attempt(1), 1)
+    keeper.begin(Attempt(1), 1, 0)
     report = Progress(
         attempt=Attempt(1),
         subtask=0,

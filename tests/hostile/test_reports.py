@@ -93,7 +93,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_refused_is_counted_and_changes_nothing() -> None:
     keeper = FiguresKeeper(plan_of(Target()), JobId("job"))
-    keeper.begin(Attempt(1), 2)
+    keeper.begin(Attempt(1), 2, 0)
     before = keeper.now(STATUS, 0, 0).readings
     assert not keeper.progressed(TRUE, 0, 0), "the plan has no such operators"
     after = keeper.now(STATUS, 0, 0).readings

@@ -171,7 +171,7 @@ def _wait_until_gone(record: JobRecord) -> None:
 
 
 def jobs_table(seen: list[ListedJob]) -> Table:
-    table = plain_table("id", "name", "state")
+    table = plain_table("id", "name", "state", "health")
     for heading in ("parallelism", "uptime", "records/s", "checkpoints", "restarts", "last checkpoint"):
         table.add_column(heading, justify="right")
     table.add_column("directory", overflow="fold")
@@ -189,7 +189,15 @@ def jobs_table(seen: list[ListedJob]) -> Table:
                 f"{status.restarts:,}",
                 "" if took_ms is None else duration_text(took_ms),
             ]
-        texts = [job.record.job, job.record.name, job.state, *shown, job.record.checkpoint_dir or ""]
+        health = "" if job.health is None else job.health.headline
+        texts = [
+            job.record.job,
+            job.record.name,
+            job.state,
+            health,
+            *shown,
+            job.record.checkpoint_dir or "",
+        ]
         table.add_row(*map(Text, texts))
     return table
 

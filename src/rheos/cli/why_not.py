@@ -14,9 +14,10 @@ from rheos.checkpoint.as_savepoint import newest_checkpoint
 from rheos.cli.jobs import console, find, reported
 from rheos.cli.status import moment_text
 from rheos.control.commands import JobClient
-from rheos.control.held_back import Delayed, HeldBack, SplitStanding, held_back
+from rheos.control.held_back import Delayed, HeldBack, held_back
 from rheos.control.registry import JobRecord
 from rheos.errors import ConfigurationError, RheosError
+from rheos.health.splits import SplitStanding
 from rheos.host.stores import open_store
 from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rheos.errors import ConfigurationError
+from rheos.health.splits import SplitStanding, open_splits
 from rheos.observe import figures as f
 from rheos.observe.figures import Figure
 from rheos.observe.history import series_of
@@ -15,21 +16,6 @@ from rheos.observe.model import JobFigures
 from rheos.plan.outline import OutlinedOperator, PlanOutline
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.readings import Reading
-
-
-@dataclass(frozen=True)
-class SplitStanding:
-    """An open split of a source that leads to the operator."""
-
-    source: str
-    """The source's name."""
-    split: str
-    subtask: int
-    watermark_ms: int | None
-    """None before its first row, and where it is idle."""
-    stands_ms: int
-    """How long its event time has not gone on."""
-    idle: bool
 
 
 @dataclass(frozen=True)
@@ -116,26 +102,6 @@ def _upstream(outline: PlanOutline, operator: str) -> set[str]:
             found.add(chain)
             left += [e.source for e in outline.edges if e.target == chain and not e.feedback]
     return found
-
-
-def open_splits(figures: JobFigures) -> Iterator[tuple[str, SplitStanding]]:
-    """All that are read, with the ids of their sources."""
-    marks = {reading.at: reading for reading in figures.of(f.SPLIT_WATERMARK)}
-    idle = {reading.at: reading for reading in figures.of(f.SPLIT_IDLE)}
-    for stands in figures.of(f.SPLIT_STANDS):
-        source, split, subtask = stands.at
-        mark, is_idle = marks.get(stands.at), idle.get(stands.at)
-        yield (
-            source,
-            SplitStanding(
-                figures.operators.get(source, source),
-                split,
-                int(subtask),
-                None if mark is None else _number(mark),
-                _number(stands),
-                is_idle is not None and bool(_number(is_idle)),
-            ),
-        )
 
 
 def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Iterator[Delayed]:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from rheos.checkpoint.log import JobLog, LogView
 from rheos.checkpoint.log_entries import JobCounts, JobFinished
 from rheos.control.commands import JobClient
@@ -15,8 +17,10 @@ from rheos.control.registry import JobRecord, Registry
 from rheos.driver.history import stored_history
 from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError, RheosError, TransportError
+from rheos.host.io import SystemClock
 from rheos.host.stores import open_store, there_is
 from rheos.job import CheckpointInfo, JobStatus, job_key
+from rheos.observe.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.observe.history_files import HistoryView
 from rheos.protocol.ids import JobId, job_slug
 from rheos.protocol.ports import Store
@@ -36,6 +40,26 @@ class ListedJob:
 
     record: JobRecord
     status: JobStatus | None
+    asked_ms: int = 0
+    """When it was asked, by the wall clock."""
+
+    @property
+    def health(self) -> JobHealth | None:
+        """What is wrong with it. A job whose driver does not answer is stuck; one that stands by, or
+        runs on another host, has none here."""
+        if self.status is not None:
+            return self.status.health
+        lives = liveness(self.record.process)
+        if self.record.stands_by or lives is Liveness.ELSEWHERE:
+            return None
+        return simple_health(
+            Severity.STUCK,
+            self.asked_ms,
+            kind=FindingKind.DRIVER,
+            what=f"the driver ({self.record.process}) does not answer",
+            what_to_do="is its process frozen, or its machine out of memory or processor time? "
+            "`rheos logs` has what it said last",
+        )
 
     @property
     def state(self) -> str:
@@ -65,12 +89,13 @@ def listed_jobs(registry: Registry) -> list[ListedJob]:
 
 
 def listed_job(record: JobRecord) -> ListedJob:
+    now_ms = SystemClock().now_ms()
     if record.stands_by:
-        return ListedJob(record, None)
+        return ListedJob(record, None, now_ms)
     try:
-        return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status())
+        return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status(), now_ms)
     except RheosError:
-        return ListedJob(record, None)
+        return ListedJob(record, None, now_ms)
 
 
 def job_object(job: ListedJob) -> dict[str, Any]:
@@ -81,6 +106,7 @@ def job_object(job: ListedJob) -> dict[str, Any]:
         "name": record.name,
         "state": job.state if record.stands_by else None if status is None else status.state.value,
         "problem": job.state if status is None and not record.stands_by else None,
+        "health": health_object(job.health),
         "runtime": record.runtime,
         "parallelism": status.parallelism if status else None,
         "attempt": status.attempt if status else None,
@@ -101,6 +127,11 @@ def job_object(job: ListedJob) -> dict[str, Any]:
         "pid": record.process.pid,
         "started_ms": record.started_ms,
     }
+
+
+def health_object(health: JobHealth | None) -> dict[str, Any] | None:
+    """Return a health as JSON; None if it is not known."""
+    return None if health is None else msgspec.to_builtins(health)
 
 
 # --- jobs in a checkpoint directory -----------------------------------------------------------------
@@ -154,6 +185,7 @@ def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
         "name": job,
         "state": state,
         "problem": None,
+        "health": None,
         "attempt": view.attempt,
         "checkpoints_completed": counts.completed,
         "checkpoints_failed": counts.failed,

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from rheos.control.findings import findings
-from rheos.control.rates import rates, shares
+from rheos.health.rates import rates, shares
 from rheos.job import JobStatus
 from rheos.observe import figures as f
+from rheos.observe.health import HealthState, JobHealth
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import OutlinedChain, OutlinedEdge, PlanOutline
 from rheos.printable import printable
@@ -20,6 +20,13 @@ _WIDTH, _BETWEEN, _LINE, _HEAD, _GAP = 150, 70, 16, 12, 14
 _LONGEST = 24
 _MOST_CHAINS = 40
 _COLOURS = {"busy": "#d9822b", "held": "#b3261e", "idle": "#8a97a5"}
+
+_HEALTH_COLOURS = {
+    HealthState.HEALTHY: "#2e7d32",
+    HealthState.DEGRADED: "#b26a00",
+    HealthState.STUCK: "#b3261e",
+    HealthState.FAILING: "#b3261e",
+}
 
 
 @dataclass(frozen=True)
@@ -31,13 +38,23 @@ class _Box:
 
 def picture(outline: PlanOutline, status: JobStatus, figures: JobFigures) -> str:
     """Also of a job that has ended, as it was last."""
-    found = findings(status, outline, figures)
-    said = "".join(f"<li>{_escaped(one.what)}</li>" for one in found)
-    stands_out = f'<ul style="margin:4px 0 0 0">{said}</ul>' if said else ""
+    stands_out = "" if status.health is None else _health(status.health)
     return (
         f'<div style="font:13px system-ui,sans-serif"><b>{_escaped(outline.name)}</b> '
         f"{_escaped(_summary(status))}{stands_out}{_drawing(outline, figures)}</div>"
     )
+
+
+def _health(health: JobHealth) -> str:
+    """The state, and each finding with since when it holds and what to do."""
+    found = "".join(
+        f'<li>{_escaped(one.what)} (since {one.since})<br/><small style="opacity:0.75">'
+        f"{_escaped(one.what_to_do)}</small></li>"
+        for one in health.findings
+    )
+    said = f'<ul style="margin:4px 0 0 0">{found}</ul>' if found else ""
+    colour = _HEALTH_COLOURS[health.state]
+    return f' <b style="color:{colour}">{health.state.value}</b>{said}'
 
 
 def _summary(status: JobStatus) -> str:
@@ -98,7 +115,7 @@ def _chain(chain: OutlinedChain, box: _Box, figures: JobFigures) -> str:
 
 def _time(chain: str, box: _Box, figures: JobFigures) -> str:
     """A bar: how much of its time the chain was busy, held up and idle, on average."""
-    busy, held = (_mean(shares(figures, figure, chain)) for figure in (f.BUSY, f.BLOCKED))
+    busy, held = (_mean(shares(figures.of(figure), chain)) for figure in (f.BUSY, f.BLOCKED))
     if busy is None:
         return ""
     parts = {"busy": busy, "held": held or 0.0}
@@ -118,7 +135,7 @@ def _edge(edge: OutlinedEdge, boxes: Mapping[str, _Box], figures: JobFigures) ->
     start, end = boxes[edge.source], boxes[edge.target]
     from_x, from_y = start.x + _WIDTH, start.y + start.height / 2
     to_x, to_y = end.x, end.y + end.height / 2
-    per_s = sum(rates(figures, f.SENT_ROWS, edge.id).values())
+    per_s = sum(rates(figures.of(f.SENT_ROWS), edge.id).values())
     wide = 1 + min(8.0, 1.2 * math.log10(1 + per_s))
     bend = max((to_x - from_x) / 2, 30)
     path = (

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rheos.control.findings import JobFinding
 from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
@@ -25,6 +24,7 @@ from rheos.dashboard.served import Served, ServedJobs
 from rheos.errors import ConfigurationError
 from rheos.listener.admission import AdmissionCounts
 from rheos.listener.server import listeners
+from rheos.observe.health import JobHealth
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.stacks import StackProfile
 
@@ -161,11 +161,11 @@ OPERATIONS = (
         lambda asked: served.figures(_of(asked)),
     ),
     Operation(
-        "findings",
-        f"{_JOB}/findings",
-        "What stands out: why it restarts, checkpoints fail, rows or windows wait; else nothing",
-        lambda asked: served.found(_of(asked)),
-        list[JobFinding],
+        "health",
+        f"{_JOB}/health",
+        "Its health: healthy, degraded, stuck or failing; what is wrong, since when, what to do",
+        lambda asked: served.health(_of(asked)),
+        JobHealth,
     ),
     Operation(
         "history",

@@ -9,13 +9,20 @@ from time import monotonic
 from rheos.control.job_list import ListedJob, listed_jobs
 from rheos.control.registry import Registry
 from rheos.job import JobState
+from rheos.observe.health import HealthState
 
 _LOOKED_EVERY_S = 1.0
 
 
+NOT_READY = (HealthState.STUCK, HealthState.FAILING)
+"""States of health in which a job that runs is not ready."""
+
+
 def _is_well(job: ListedJob) -> bool:
+    if job.record.stands_by:
+        return True
     running = job.status is not None and job.status.state is JobState.RUNNING
-    return running or job.record.stands_by
+    return running and (job.health is None or job.health.state not in NOT_READY)
 
 
 class Readiness:
@@ -29,9 +36,12 @@ class Readiness:
         self._looked_s = -inf
 
     def ready(self) -> bool:
-        """Whether a job runs here or a driver stands by, and each that runs says so: none is starting,
-        has failed and waits to be tried again, or gives no answer. Who asks while another one looks is
-        told what was found before. Raises RheosError where the registry cannot be read."""
+        """Return whether a job runs here or a driver stands by, and each is well.
+
+        A job is not well if it starts, is to be tried again, does not answer, or is stuck or failing.
+        A degraded job is ready. Whoever asks while another one looks gets what was found before.
+        Raises RheosError if the registry cannot be read.
+        """
         if monotonic() >= self._looked_s + _LOOKED_EVERY_S and self._looking.acquire(blocking=False):
             try:
                 jobs = listed_jobs(self._registry)

@@ -15,10 +15,10 @@ import msgspec
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
 from rheos.control.ended_jobs import LOST, EndedJob
-from rheos.control.findings import JobFinding, findings
 from rheos.control.job_list import (
     ListedJob,
     checkpoint_object,
+    health_object,
     job_object,
     listed_job,
     listed_jobs,
@@ -32,6 +32,10 @@ from rheos.control.registry import JobRecord, Registry, newest_drivers
 from rheos.dashboard.readiness import Readiness
 from rheos.driver.logged import JOBS
 from rheos.errors import ConfigurationError
+from rheos.health.kinds import failed
+from rheos.host.io import SystemClock
+from rheos.job import JobState
+from rheos.observe.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
 from rheos.protocol.ids import JobId, JobKey
@@ -143,6 +147,7 @@ def _ended_object(ended: EndedJob) -> dict[str, Any]:
         "name": ended.name,
         "state": ended.state,
         "problem": "its driver has died" if ended.state == LOST else None,
+        "health": health_object(_health_at_end(ended)),
         "failure": ended.failure,
         "runtime": ended.runtime,
         "checkpoint_dir": ended.checkpoint_dir,
@@ -151,6 +156,27 @@ def _ended_object(ended: EndedJob) -> dict[str, Any]:
         "started_ms": ended.started_ms,
         "ended_ms": ended.ended_ms,
     }
+
+
+def _health_at_end(ended: EndedJob) -> JobHealth | None:
+    """Return what is wrong with a job that has failed or was lost; None for any other."""
+    match ended.state:
+        case JobState.FAILED.value:
+            what = f"the job has failed: {(ended.failure or 'unknown').splitlines()[0]}"
+            kind, what_to_do = FindingKind.FAILED, failed.WHAT_TO_DO
+        case state if state == LOST:
+            what, kind = "the driver has died, and nobody has started the job again", FindingKind.DRIVER
+            what_to_do = "start the same command again: the job resumes from its newest checkpoint"
+        case _:
+            return None
+    return simple_health(
+        Severity.FAILING,
+        SystemClock().now_ms(),
+        kind=kind,
+        what=what,
+        what_to_do=what_to_do,
+        since_ms=ended.ended_ms,
+    )
 
 
 def _running_object(job: ListedJob) -> dict[str, Any]:
@@ -184,22 +210,22 @@ def _failure(stored: StoredJob) -> str | None:
 
 
 def now(served: Served) -> dict[str, Any]:
-    """All that changes: the job, its figures, and what stands out in them."""
+    """All that changes: the job with its health, and its figures."""
     if isinstance(served, StoredJob):
-        return {"job": job(served), "figures": None, "findings": []}
+        return {"job": job(served), "figures": None}
     seen = listed_job(served)
-    shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None, "findings": []}
+    shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None}
     if seen.status is not None:
-        client = _client(served)
-        figures = client.figures()
-        shown["figures"] = figures_object(figures)
-        shown["findings"] = findings(seen.status, client.plan(), figures)
+        shown["figures"] = figures_object(_client(served).figures())
     return shown
 
 
-def found(served: Served) -> list[JobFinding]:
-    client = _asked(served, "findings")
-    return findings(client.status(), client.plan(), client.figures())
+def health(served: Served) -> JobHealth:
+    """Return what is wrong with a running job. Raises NotRunningError if its health is not known."""
+    found = None if isinstance(served, StoredJob) else listed_job(served).health
+    if found is None:
+        raise NotRunningError(f"the health of the job {served.job!r} is not known here")
+    return found
 
 
 def plan(served: Served) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class FiguresKeeper:
         self._causes: Counter[str] = Counter()
         self._durations_ms = Distribution()
         self._last_checkpoint = 0
+        self._completed_us: int | None = None
+        """When that was completed, or the attempt began, by the monotonic clock."""
 
     def _shape_of(self, parallelism: int) -> ReportShape:
         return ReportShape(
@@ -60,8 +62,9 @@ class FiguresKeeper:
 
     # --- what the master hears --------------------------------------------------------------------
 
-    def begin(self, attempt: Attempt, parallelism: int) -> None:
+    def begin(self, attempt: Attempt, parallelism: int, now_us: int) -> None:
         """An attempt starts: what the one before it has reported is over."""
+        self._completed_us = now_us
         self._attempt = attempt
         self._shape = self._shape_of(parallelism)
         self._reports = {}
@@ -94,10 +97,11 @@ class FiguresKeeper:
         if 0 <= share.subtask < self._shape.parallelism:
             self._shares[share.subtask] = share
 
-    def completed(self, entry: CheckpointCompleted) -> None:
+    def completed(self, entry: CheckpointCompleted, now_us: int) -> None:
         """This is the newest checkpoint in the log; it may be an old one."""
         if entry.checkpoint > self._last_checkpoint:
             self._last_checkpoint = entry.checkpoint
+            self._completed_us = now_us
             if entry.attempt == self._attempt:
                 self._durations_ms.add(entry.duration_ms)
 
@@ -116,6 +120,11 @@ class FiguresKeeper:
         ]
         of_shares = [reading for share in shares for reading in self._share_readings(share)]
         skews = event_time_skew(of_subtasks)
+        since_us = now_us if self._completed_us is None else self._completed_us
+        of_job = [
+            *self._job_readings(status),
+            Reading(f.SINCE_CHECKPOINT.name, (), max(now_us - since_us, 0) // 1000),
+        ]
         return JobFigures(
             job=self._job,
             name=self._name,
@@ -124,7 +133,7 @@ class FiguresKeeper:
             operators=self._operators,
             chains=self._chains,
             edges=self._edges,
-            readings=[*self._job_readings(status), *of_subtasks, *ages, *of_shares, *skews],
+            readings=[*of_job, *of_subtasks, *ages, *of_shares, *skews],
         )
 
     def latency(self) -> LatencyStatus | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 
 from rheos.checkpoint.coordinator import Coordinator
@@ -66,6 +67,7 @@ from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
 from rheos.driver.driver_work import DriverWork
 from rheos.driver.figures import FiguresKeeper
+from rheos.driver.health import HealthKeeper
 from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
@@ -90,10 +92,12 @@ from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.observe.health import JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.operators.shapes import state_shapes
+from rheos.plan.outline import PlanOutline
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import (
     Acknowledge,
@@ -106,6 +110,7 @@ from rheos.protocol.control import (
 )
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
+from rheos.protocol.readings import Reading
 from rheos.protocol.splits import Split
 from rheos.protocol.stacks import StackProfile
 
@@ -127,8 +132,9 @@ class Master:
     """Takes one job to its end. Other threads may use only what stands under "for any thread".
 
     `open_store` opens the folders of savepoints; `io` runs what only the driver can publish, and
-    `listing` lists the sources that are watched. `splits` are those that the job begins with. Raises
-    ConfigurationError, naming the directory, where the store cannot be written.
+    `listing` lists the sources that are watched. `splits` are those that the job begins with, and
+    `process` returns the metrics of the driver's process. Raises ConfigurationError, naming the
+    directory, where the store cannot be written.
     """
 
     def __init__(
@@ -144,6 +150,7 @@ class Master:
         splits: Mapping[OperatorId, Sequence[Split]],
         owner: str | None = None,
         open_store: OpenStore = open_folder,
+        process: Callable[[], list[Reading]] = list,
     ) -> None:
         owner = owner or uuid4().hex
         directory = config.checkpoint_dir or "a temporary folder"
@@ -199,13 +206,15 @@ class Master:
             config.history or HistoryConfig(),
             kept=config.history is not None and config.checkpoint_dir is not None,
         )
+        self._health = HealthKeeper(PlanOutline.of(plan), config.checkpoint)
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
         self._cancel_requested = False
         self._changed = False
         self._done = False
-        self._began_us = clock.monotonic_us()
+        self._process = process
+        self._began_us = self._stepped_us = clock.monotonic_us()
         self._status = self._make_status()
         self._kept: tuple[CheckpointInfo, ...] = ()
         self._story: tuple[Chapter, ...] = ()
@@ -250,7 +259,12 @@ class Master:
 
     def figures(self) -> JobFigures:
         """All that is known of the job now."""
-        return self._figures.now(self.status(), self._clock.now_ms(), self._clock.monotonic_us())
+        figures = self._own_figures(self._own_status())
+        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._health.readings()])
+
+    def _own_figures(self, status: JobStatus) -> JobFigures:
+        figures = self._figures.now(status, self._clock.now_ms(), self._clock.monotonic_us())
+        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._process()])
 
     def history(self) -> HistoryView:
         """What the figures were, as of the last step."""
@@ -262,9 +276,22 @@ class Master:
         self._savepoints.close(error)
 
     def status(self) -> JobStatus:
-        """As of the last step."""
+        """As of the last step, with the health of now."""
+        status = self._own_status()
+        health = None if status.state.is_over and status.state is not JobState.FAILED else self._look()
+        return replace(status, health=health)
+
+    def _own_status(self) -> JobStatus:
         status = self._status
         return status if self.done else replace(status, running_s=self._running_s())
+
+    def _look(self) -> JobHealth | None:
+        def job() -> tuple[JobStatus, JobFigures]:
+            status = self._own_status()
+            return status, self._own_figures(status)
+
+        clock, restarts = self._clock, self._coordinator.restarts
+        return self._health.look(clock.monotonic_us(), clock.now_ms(), self._stepped_us, restarts, job)
 
     # --- for the owner ----------------------------------------------------------------------------
 
@@ -291,6 +318,7 @@ class Master:
 
     def step(self) -> None:
         """Takes in what has happened and acts on it. Calls of the log and the store may block."""
+        self._stepped_us = self._clock.monotonic_us()
         if self._cancel_requested:
             self._cancel_requested = False
             self._feed(CancelRequested())
@@ -316,8 +344,10 @@ class Master:
             self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
             self._story = self._coordinator.story()
             if self._coordinator.kept:
-                self._figures.completed(self._coordinator.kept[-1])
+                self._figures.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
         self._done = self._end is not None and self._is_cleared()
+        self._stepped_us = self._clock.monotonic_us()
+        self._look()
         self._history.step(self._clock.monotonic_us(), self.figures)
         if self._done:
             with contextlib.suppress(OSError, RheosError):
@@ -510,7 +540,7 @@ class Master:
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore
         self._drift.begin()
-        self._figures.begin(action.attempt, action.parallelism)
+        self._figures.begin(action.attempt, action.parallelism, self._clock.monotonic_us())
         self._figures.restarted(self._coordinator.restarts, self._coordinator.last_error)
         self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
         try:

@@ -11,6 +11,7 @@ import psutil
 
 from rheos.connectors.bounded_calls import UNDER_WAY
 from rheos.observe import figures as f
+from rheos.observe.figures import Figure
 from rheos.protocol.readings import Reading
 
 _LONG_WAIT_S = 2.0
@@ -37,7 +38,7 @@ class ProcessFigures:
 
     def __call__(self) -> list[Reading]:
         return [
-            *_server_wait(),
+            *_server_wait(f.SERVER_WAIT),
             Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
             Reading(f.MEMORY.name, (), self._process.memory_info().rss),
             Reading(f.GC_RUNS.name, (), self._gc_runs),
@@ -48,9 +49,14 @@ class ProcessFigures:
         gc.callbacks.remove(self._collecting)
 
 
-def _server_wait() -> list[Reading]:
+def driver_readings() -> list[Reading]:
+    """Return what the driver's process says of itself: the call that waits longest for a server."""
+    return _server_wait(f.DRIVER_WAIT)
+
+
+def _server_wait(figure: Figure) -> list[Reading]:
     longest = UNDER_WAY.longest_wait()
     if longest is None or longest[1] < _LONG_WAIT_S:
         return []
     call, wait_s = longest
-    return [Reading(f.SERVER_WAIT.name, (call[:_CALL_CHARS],), wait_s * 1000)]
+    return [Reading(figure.name, (call[:_CALL_CHARS],), wait_s * 1000)]

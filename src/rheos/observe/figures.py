@@ -45,6 +45,9 @@ class Scope(Enum):
     NAMED = ("operator", "name", "subtask")
     CALL = ("call", "subtask")
     KEY = ("operator", "key", "subtask")
+    SERVER = ("server", "subtask")
+    DRIVER_CALL = ("call",)
+    FINDING = ("finding",)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -143,6 +146,13 @@ CHECKPOINTS_FAILED = _counter(
     "checkpoints given up, over all drivers of the job",
     "numberOfFailedCheckpoints",
 )
+SINCE_CHECKPOINT = _gauge(
+    "since_checkpoint_ms",
+    Unit.MS,
+    Scope.JOB,
+    "time since a checkpoint was completed, or since the attempt began",
+    over=Merge.MOST,
+)
 CHECKPOINT_DURATION = _histogram(
     "checkpoint_duration_ms",
     Unit.MS,
@@ -157,6 +167,27 @@ CHECKPOINT_BYTES = _gauge(
     "the state of the newest checkpoint, with what it shares with those before it",
     "lastCheckpointFullSize",
     over=Merge.LAST,
+)
+HEALTH = _gauge(
+    "health",
+    Unit.COUNT,
+    Scope.JOB,
+    "health of the job: 0 healthy, 1 degraded, 2 stuck, 3 failing",
+    over=Merge.MOST,
+)
+FINDINGS = _gauge(
+    "findings",
+    Unit.COUNT,
+    Scope.FINDING,
+    "number of findings of the kind that the health of the job has",
+    over=Merge.MOST,
+)
+DRIVER_WAIT = _gauge(
+    "driver_wait_ms",
+    Unit.MS,
+    Scope.DRIVER_CALL,
+    "how long a call of the driver to a server has not returned, of the longest; from 2 s on",
+    over=Merge.MOST,
 )
 STRANGERS = _counter(
     "strangers", Unit.COUNT, Scope.JOB, "frames and connections that were not of the job, and dropped"
@@ -187,6 +218,22 @@ CPU = _counter(
 MEMORY = _gauge(
     "memory_bytes", Unit.BYTES, Scope.SUBTASK, "resident memory of the worker", "Status.JVM.Memory"
 )
+MEMORY_USED = _gauge(
+    "memory_used_bytes",
+    Unit.BYTES,
+    Scope.SUBTASK,
+    "memory in use, without what can be freed, of the worker's container, or of its machine",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+MEMORY_LIMIT = _gauge(
+    "memory_limit_bytes",
+    Unit.BYTES,
+    Scope.SUBTASK,
+    "memory that the worker's container may use, or that its machine has",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
 REPORT_AGE = _gauge(
     "report_age_ms",
     Unit.MS,
@@ -200,6 +247,14 @@ SERVER_WAIT = _gauge(
     Unit.MS,
     Scope.CALL,
     "how long a call to a server has not returned, of the longest in the process; from 2 s on",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+SERVER_AWAY = _gauge(
+    "server_away_ms",
+    Unit.MS,
+    Scope.SERVER,
+    "how long a client of the worker has not reached its server; 0 while it does",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -403,6 +458,22 @@ WAITING_SPLITS = _gauge(
     Scope.OPERATOR,
     "splits that are to be read",
     "unassignedSplits",
+    over=Merge.LAST,
+)
+SINCE_RECORD = _gauge(
+    "since_record_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "time since the source last received a row in this attempt; of all subtasks, the shortest",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
+LONGEST_PAUSE = _gauge(
+    "longest_pause_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "longest time between two rows of the source in this attempt, the current pause excluded",
+    across=Merge.LEAST,
     over=Merge.LAST,
 )
 SOURCE_LAG_ROWS = _gauge(

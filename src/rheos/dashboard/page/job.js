@@ -63,7 +63,7 @@ export async function showJob(view, key, signal, notice) {
     seen.job = data.job;
     seen.figures = new Figures(data.figures);
     headOf(parts.head, data.job, (said) => notice({ what: said }));
-    findingsOf(parts.findings, data.findings, seen.chosen, choose);
+    findingsOf(parts.findings, data.job.health?.findings ?? [], seen.chosen, choose);
     failureOf(parts.failure, data.job, seen.figures);
     slotsOf(parts.slots, seen.figures);
     if (data.job.runs && !seen.plan) {
@@ -119,7 +119,7 @@ function findingsOf(place, findings, chosen, choose) {
   place.replaceChildren(element("h2", {}, "What stands out"), element("ul", {}, findings.map((one, at) =>
     element("li", { class: `finding ${one.kind}` },
       element("p", {}, one.what),
-      element("p", { class: "look" }, one.look),
+      element("p", { class: "look" }, one.what_to_do),
       one.operator ? element("button", {
         type: "button", "data-at": at, onclick: () => { if (one.operator !== chosen) choose(one.operator); },
       }, "Show the operator") : null))));

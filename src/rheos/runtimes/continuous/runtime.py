@@ -32,6 +32,7 @@ from rheos.driver.sources_and_sinks import (
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import DetachedIo, SystemClock
+from rheos.host.process_figures import driver_readings
 from rheos.host.scratch import OwnedFolder
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
@@ -165,6 +166,7 @@ class ContinuousJob:
                 io=io,
                 listing=detached,
                 splits=splits,
+                process=driver_readings,
             )
         except BaseException:
             self._launcher.close()

@@ -1,0 +1,114 @@
+"""The driver's side of health: looks at the job every two seconds, and remembers what was."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.health.judge import Memory, health
+from rheos.health.moment import JobMoment, Past
+from rheos.job import JobStatus
+from rheos.observe import figures as f
+from rheos.observe.health import JobHealth
+from rheos.observe.model import JobFigures
+from rheos.plan.outline import PlanOutline
+from rheos.protocol.readings import Reading
+
+EVERY_US = 2_000_000
+"""Time from one look to the next."""
+PAST_EVERY_US = 10_000_000
+PAST_FOR_US = 600_000_000
+RESTARTS_FOR_US = 3_600_000_000
+MOST_RESTARTS = 1000
+"""Number of restarts whose times are kept."""
+
+
+class HealthKeeper:
+    """Computes the health of a job when it is due. Any thread may call it: while the driver is in a
+    call that does not return, those who ask for the status still get a health of now."""
+
+    def __init__(self, outline: PlanOutline, config: CheckpointConfig) -> None:
+        self._outline = outline
+        self._config = config
+        self._looking = threading.Lock()
+        self._memory = Memory()
+        self._newest: JobHealth | None = None
+        self._looked_us: int | None = None
+        self._past: deque[Past] = deque(maxlen=PAST_FOR_US // PAST_EVERY_US)
+        self._restarts = 0
+        self._restarts_us: deque[int] = deque(maxlen=MOST_RESTARTS)
+        self._state: tuple[object, int] | None = None
+        """The state of the job, and since when it is in it."""
+
+    def look(
+        self,
+        now_us: int,
+        now_ms: int,
+        stepped_us: int | None,
+        restarts: int,
+        job: Callable[[], tuple[JobStatus, JobFigures]],
+    ) -> JobHealth | None:
+        """Return the health, computed anew if that is due. None before the first look.
+
+        Args:
+            now_us: the time by the monotonic clock.
+            now_ms: the time by the wall clock.
+            stepped_us: when the driver stepped last, by the monotonic clock.
+            restarts: number of restarts under this driver.
+            job: returns the status and the metrics of the job. Called only if a look is due.
+        """
+        # Whoever asks while another thread looks gets what was found before.
+        if self._is_due(now_us) and self._looking.acquire(blocking=False):
+            try:
+                if self._is_due(now_us):
+                    status, figures = job()
+                    self._count(restarts, now_us)
+                    self._look(status, figures, now_us, now_ms, stepped_us)
+                    self._looked_us = now_us
+            finally:
+                self._looking.release()
+        return self._newest
+
+    def readings(self) -> list[Reading]:
+        """Return the metrics of the newest health."""
+        newest = self._newest
+        if newest is None:
+            return []
+        kinds = {each.kind.value: 0 for each in newest.findings}
+        for each in newest.findings:
+            kinds[each.kind.value] += 1
+        return [
+            Reading(f.HEALTH.name, (), newest.state.rank),
+            *(Reading(f.FINDINGS.name, (kind,), count) for kind, count in kinds.items()),
+        ]
+
+    def _is_due(self, now_us: int) -> bool:
+        return self._looked_us is None or now_us >= self._looked_us + EVERY_US
+
+    def _count(self, restarts: int, now_us: int) -> None:
+        new, self._restarts = restarts - self._restarts, restarts
+        self._restarts_us.extend(now_us for _ in range(min(new, MOST_RESTARTS)))
+        while self._restarts_us and now_us - self._restarts_us[0] >= RESTARTS_FOR_US:
+            self._restarts_us.popleft()
+
+    def _look(
+        self, status: JobStatus, figures: JobFigures, now_us: int, now_ms: int, stepped_us: int | None
+    ) -> None:
+        if self._state is None or self._state[0] is not status.state:
+            self._state = status.state, now_us
+        seen = JobMoment(
+            status,
+            self._outline,
+            figures,
+            now_us,
+            self._config,
+            tuple(each for each in self._past if now_us - each.at_us < PAST_FOR_US),
+            tuple(self._restarts_us),
+            self._state[1],
+            stepped_us,
+        )
+        self._newest, self._memory = health(seen, self._memory, now_ms)
+        if not self._past or now_us >= self._past[-1].at_us + PAST_EVERY_US:
+            self._past.append(Past(now_us, status.operators))

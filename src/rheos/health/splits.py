@@ -1,0 +1,45 @@
+"""The open splits of a job's sources, as its metrics have them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rheos.health.moment import number
+from rheos.observe import figures as f
+from rheos.observe.model import JobFigures
+
+
+@dataclass(frozen=True)
+class SplitStanding:
+    """An open split of a source that leads to the operator."""
+
+    source: str
+    """The source's name."""
+    split: str
+    subtask: int
+    watermark_ms: int | None
+    """None before its first row, and where it is idle."""
+    stands_ms: int
+    """How long its event time has not advanced."""
+    idle: bool
+
+
+def open_splits(figures: JobFigures) -> Iterator[tuple[str, SplitStanding]]:
+    """Yield all splits that are read, each with the id of its source."""
+    marks = {reading.at: reading for reading in figures.of(f.SPLIT_WATERMARK)}
+    idle = {reading.at: reading for reading in figures.of(f.SPLIT_IDLE)}
+    for stands in figures.of(f.SPLIT_STANDS):
+        source, split, subtask = stands.at
+        mark, is_idle = marks.get(stands.at), idle.get(stands.at)
+        yield (
+            source,
+            SplitStanding(
+                figures.operators.get(source, source),
+                split,
+                int(subtask),
+                None if mark is None else int(number(mark)),
+                int(number(stands)),
+                is_idle is not None and bool(number(is_idle)),
+            ),
+        )
