@@ -194,6 +194,16 @@ class LatencyStatus:
     """The least of all slots."""
 
 
+@dataclass(frozen=True)
+class JobWait:
+    """Something that a job waits for, such as a server that does not answer."""
+
+    what: str
+    """A sentence, with the sink, the server and the subtasks as far as they are known."""
+    since_ms: int
+    """When the wait began: wall-clock time in ms since the epoch."""
+
+
 @dataclass(frozen=True, repr=False)
 class JobStatus:
     """A job at one moment, for the status line, the command and the tests."""
@@ -240,6 +250,8 @@ class JobStatus:
     health: JobHealth | None = None
     """What is wrong with the job, since when, and what to do; None before its driver has looked, and
     for batch jobs."""
+    waits: tuple[JobWait, ...] = ()
+    """What a recovery, the driver's publications, or a savepoint waits for; the longest wait first."""
 
     @property
     def iterating(self) -> Mapping[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,18 @@ from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted
 from rheos.cli.jobs import size_text
 from rheos.cli.main import app
+from rheos.cli.waiting import awaited
 from rheos.control.controlled import ControlledJob
 from rheos.control.processes import this_process
 from rheos.control.registry import Registry
 from rheos.errors import CheckpointError
 from rheos.host.stores import open_store
-from rheos.job import JobConfig, JobState, OperatorStatus
+from rheos.job import JobConfig, JobState, JobWait, OperatorStatus
 from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from tests.cli.stand_ins import STORY, StandIn, outline
+from tests.waiting import wait_for
 
 Start = Callable[..., StandIn]
 
@@ -315,3 +318,27 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 )
 def test_a_size_reads_in_one_unit(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_a_command_that_waits_prints_what_the_job_waits_for(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = start()
+    since_ms = time.time_ns() // 1_000_000 - 50 * 3_600_000
+    printed: list[str] = []
+
+    def is_printed(what: str) -> bool:
+        printed.append(capsys.readouterr().err)
+        return f"waiting for 2 d 2 h: {what}\n" in "".join(printed)
+
+    def command() -> str:
+        for what in ("the savepoint waits for the sink 'orders'", "its manifest is being written"):
+            job.shown = dataclasses.replace(job.shown, waits=(JobWait(what, since_ms),))
+            wait_for(lambda what=what: is_printed(what))  # type: ignore[misc]
+        return "the folder"
+
+    [record] = Registry().records()
+    assert awaited(record, command, look_every_s=0.01, report_every_s=60.0) == "the folder"
+    assert len("".join(printed).splitlines()) == 2
+    shown = json.loads(rheos("jobs", "--json")[1])[0]["waits"]
+    assert shown == [{"what": "its manifest is being written", "since_ms": since_ms}]

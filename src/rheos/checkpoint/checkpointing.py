@@ -6,7 +6,9 @@ Pure: the coordinator reports events and gets actions back. It joins what is ope
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.continuation import Continuation
@@ -46,6 +48,16 @@ from rheos.protocol.control import (
     TriggerCheckpoint,
 )
 from rheos.protocol.ids import Attempt, CheckpointId
+
+
+class Awaited(NamedTuple):
+    """A request that is not answered yet."""
+
+    request: SavepointRequested
+    stage: Stage | None
+    """None if it has not begun."""
+    subtasks: tuple[int, ...]
+    """The subtasks that it waits for: to end their input, to acknowledge, or to commit."""
 
 
 class Checkpointing:
@@ -367,6 +379,29 @@ class Checkpointing:
         if len(self._committed) < self.parallelism:
             return CheckpointId(0)
         return min(self._committed.values())
+
+    def awaited(self) -> Awaited | None:
+        """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
+        asked = self.savepoints.awaited
+        if asked is None:
+            return None
+        request, stage = asked
+        subtasks: Sequence[int] = ()
+        everyone = range(self.parallelism)
+        match stage:
+            case Stage.DRAINING:
+                subtasks = [each for each in everyone if each not in self._drained]
+            case Stage.OPEN | None:
+                subtasks = self._open.unacknowledged()
+            case Stage.COMMITTING:
+                entry = self.savepoints.entry
+                assert entry is not None
+                subtasks = [
+                    each for each in everyone if self._committed.get(each, 0) < entry.checkpoint
+                ]
+            case Stage.WRITING | Stage.TAKEN | Stage.RESCALING:
+                pass
+        return Awaited(request, stage, tuple(subtasks))
 
     def is_done(self) -> bool:
         """CP9: whether the final checkpoint is committed everywhere, and its savepoint settled."""

@@ -28,9 +28,11 @@ Who does what, each in a file of its own:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rheos.checkpoint.acknowledgements import problem
 from rheos.checkpoint.available_now import AvailableNow
-from rheos.checkpoint.checkpointing import Checkpointing
+from rheos.checkpoint.checkpointing import Awaited, Checkpointing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
     Action,
@@ -82,7 +84,7 @@ from rheos.protocol.control import (
     PhaseRead,
     SplitsTaken,
 )
-from rheos.protocol.ids import Attempt, JobId
+from rheos.protocol.ids import Attempt, JobId, OperatorId
 
 _BETWEEN_ATTEMPTS = (
     LifecycleState.READING,
@@ -167,6 +169,19 @@ class Coordinator:
     def shortage(self) -> RheosError | None:
         """Why no attempt runs, where slots are missing."""
         return self._life.shortage
+
+    @property
+    def recovery_error(self) -> RheosError | None:
+        """Why the recovery commit is being retried; None if it is not."""
+        return self._life.recovery_error
+
+    def unpublished(self) -> Mapping[OperatorId, RheosError]:
+        """Return the newest error of each sink whose publication by the driver is being retried."""
+        return self._checkpoints.publishing.failing()
+
+    def awaited(self) -> Awaited | None:
+        """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
+        return self._checkpoints.awaited()
 
     @property
     def not_listed(self) -> RheosError | None:

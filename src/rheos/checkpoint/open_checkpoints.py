@@ -138,6 +138,11 @@ class OpenCheckpoints:
         """The subtasks that have not acknowledged it."""
         return sorted(set(range(self._parallelism)) - set(open.acknowledged))
 
+    def unacknowledged(self) -> list[int]:
+        """Return the subtasks that have not acknowledged the oldest open checkpoint."""
+        oldest = next(iter(self._open.values()), None)
+        return [] if oldest is None else self.missing(oldest)
+
     def fail(self, open: OpenCheckpoint, now_ms: int) -> int:
         """It is aborted. How many have failed in a row."""
         del self._open[open.id]

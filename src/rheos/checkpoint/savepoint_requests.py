@@ -82,6 +82,11 @@ class SavepointRequests:
         return self._current is not None or bool(self._queue)
 
     @property
+    def entry(self) -> CheckpointCompleted | None:
+        """The checkpoint that carries the request under way, once it is in the log."""
+        return None if self._current is None else self._current.entry
+
+    @property
     def rescales(self) -> bool:
         """Whether the one under way is for another parallelism."""
         return self._current is not None and self._current.request.after is After.RESCALE
@@ -101,6 +106,14 @@ class SavepointRequests:
         return (
             current is not None and current.entry is not None and current.entry.checkpoint == checkpoint
         )
+
+    @property
+    def awaited(self) -> tuple[SavepointRequested, Stage | None] | None:
+        """The oldest request that is not answered, and its stage: None if it has not begun."""
+        if self._current is not None and self._current.request is not _WITHOUT_COPY:
+            return self._current.request, self._current.stage
+        waiting = next((each for each in self._queue if each is not _WITHOUT_COPY), None)
+        return None if waiting is None else (waiting, None)
 
     # --- what happens -----------------------------------------------------------------------------
 

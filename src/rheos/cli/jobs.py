@@ -15,6 +15,7 @@ from rich.text import Text
 
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.terminal import Terminal, say, say_lines
+from rheos.cli.waiting import awaited
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
 from rheos.control.job_list import (
@@ -78,8 +79,9 @@ def show_story(wanted: str) -> int:
 
 def take_savepoint(wanted: str, directory: str | None, timeout: str) -> int:
     def take() -> int:
-        client = JobClient(find(wanted), duration_ms(timeout) / 1000)
-        say(client.savepoint(_place(directory)))
+        record = find(wanted)
+        client = JobClient(record, duration_ms(timeout) / 1000)
+        say(awaited(record, lambda: client.savepoint(_place(directory))))
         return 0
 
     return reported(take)
@@ -98,7 +100,7 @@ def stop_job(
             return MISUSED
         record = find(wanted)
         client = JobClient(record, duration_ms(timeout) / 1000)
-        say(client.stop(_place(directory), drain=drain))
+        say(awaited(record, lambda: client.stop(_place(directory), drain=drain)))
         _wait_until_gone(record)
         return 0
 
@@ -108,7 +110,8 @@ def stop_job(
 def rescale_job(wanted: str, parallelism: int, timeout: str) -> int:
     def rescale() -> int:
         record = find(wanted)
-        JobClient(record, duration_ms(timeout) / 1000).rescale(parallelism)
+        client = JobClient(record, duration_ms(timeout) / 1000)
+        awaited(record, lambda: client.rescale(parallelism))
         say(f"{record.job} runs with parallelism {parallelism}", error=True)
         return 0
 
@@ -131,7 +134,7 @@ def profile_subtask(wanted: str, subtask: int, length: str, as_json: bool) -> in
 def cancel_job(wanted: str, timeout: str) -> int:
     def cancel() -> int:
         record = find(wanted)
-        JobClient(record, duration_ms(timeout) / 1000).cancel()
+        awaited(record, JobClient(record, duration_ms(timeout) / 1000).cancel)
         _wait_until_gone(record)
         say(f"cancelled {record.job}", error=True)
         return 0

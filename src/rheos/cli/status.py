@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rheos.job import JobState, JobStatus, LatencyStatus, OperatorStatus
+from rheos.job import JobState, JobStatus, JobWait, LatencyStatus, OperatorStatus
 from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
@@ -88,6 +88,11 @@ def failure_text(status: JobStatus) -> str:
     return status.failure.splitlines()[0]
 
 
+def waiting_text(wait: JobWait, now_ms: int) -> str:
+    """Return what the job waits for and for how long, in one line."""
+    return f"waiting for {duration_text(max(now_ms - wait.since_ms, 0))}: {wait.what}"
+
+
 def status_line(status: JobStatus, now_ms: int) -> str:
     """All in one line, for a log."""
     failure = failure_text(status)
@@ -104,6 +109,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             *([scaling_text(status)] if status.scaling else []),
             *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
+            *(waiting_text(wait, now_ms) for wait in status.waits[:1]),
         ]
     )
 
@@ -129,6 +135,7 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
     below = [Text(scaling_text(status))] if status.scaling else []
     if failure := failure_text(status):
         below.append(Text(failure, style="red"))
+    below += [Text(waiting_text(wait, now_ms), style="yellow") for wait in status.waits]
     return Group(view, *below)
 
 

@@ -32,6 +32,15 @@ class _Reported(NamedTuple):
     """Time of its arrival by the monotonic clock."""
 
 
+class Unpublished(NamedTuple):
+    """Complete output of a sink that waits to be published."""
+
+    operator: str
+    subtask: int
+    since_ms: int
+    """Wall-clock time, ms since the epoch."""
+
+
 class FiguresKeeper:
     """Keeps the newest reports of the attempt that runs. The master calls it, from one thread; `now` is
     for any thread."""
@@ -135,6 +144,17 @@ class FiguresKeeper:
             edges=self._edges,
             readings=[*of_job, *of_subtasks, *ages, *of_shares, *skews],
         )
+
+    def unpublished(self) -> list[Unpublished]:
+        """Return the sinks that have reported complete output that is not published yet."""
+        return [
+            Unpublished(reading.at[0], of.newest.subtask, of.at_ms - int(reading.value))
+            for of in list(self._reports.values())
+            for reading in of.newest.readings
+            if reading.figure == f.UNPUBLISHED.name
+            and isinstance(reading.value, int | float)
+            and reading.value > 0
+        ]
 
     def latency(self) -> LatencyStatus | None:
         """What the slots have chosen for the latency objective; None where there is none."""

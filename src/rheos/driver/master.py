@@ -89,9 +89,10 @@ from rheos.driver.sources_and_sinks import (
     watched_sources,
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
+from rheos.driver.waits import Waits, call_wait
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.host.stores import check_writable
-from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 from rheos.observe.health import JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
@@ -207,6 +208,8 @@ class Master:
             kept=config.history is not None and config.checkpoint_dir is not None,
         )
         self._health = HealthKeeper(PlanOutline.of(plan), config.checkpoint)
+        self._waits = Waits(self._names)
+        self._waits_now: tuple[JobWait, ...] = ()
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
@@ -283,7 +286,10 @@ class Master:
 
     def _own_status(self) -> JobStatus:
         status = self._status
-        return status if self.done else replace(status, running_s=self._running_s())
+        if self.done:
+            return status
+        waits = (*self._waits_now, *call_wait(self._clock.now_ms()))
+        return replace(status, running_s=self._running_s(), waits=waits)
 
     def _look(self) -> JobHealth | None:
         def job() -> tuple[JobStatus, JobFigures]:
@@ -345,6 +351,9 @@ class Master:
             self._story = self._coordinator.story()
             if self._coordinator.kept:
                 self._figures.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
+        self._waits_now = self._waits.now(
+            self._coordinator, self._figures.unpublished(), self._clock.now_ms()
+        )
         self._done = self._end is not None and self._is_cleared()
         self._stepped_us = self._clock.monotonic_us()
         self._look()
@@ -570,7 +579,12 @@ class Master:
         coordinator = self._coordinator
         operators = self._metrics.operators()
         watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
-        error = coordinator.shortage or coordinator.not_listed or coordinator.last_error
+        error = (
+            coordinator.shortage
+            or coordinator.not_listed
+            or coordinator.recovery_error
+            or coordinator.last_error
+        )
         last = coordinator.kept[-1] if coordinator.kept else None
         return JobStatus(
             job=self._job,
