@@ -74,7 +74,7 @@ def test_an_empty_log() -> None:
 
 @pytest.mark.parametrize("entry", [started(3, [1, 2]), completed(7, final=True), FINISHED])
 def test_an_entry_survives_the_file(entry: LogEntry) -> None:
-    assert decode_entry(encode_entry(entry, PLACE), "path") == (entry, 2, PLACE)
+    assert decode_entry(encode_entry(entry, PLACE), "path") == (entry, 3, PLACE)
     assert decode_entry(encode_entry(entry, None), "path") == (entry, 1, None)
 
 
@@ -116,7 +116,7 @@ def test_reading_does_not_walk_over_failed_attempts() -> None:
     view = JobLog(store, JobId("job")).read()
     assert [kept.number for kept in view.completed] == [5, 6]
     assert view.attempt == 99
-    assert store.reads == [log.path(number) for number in (104, 1, 103, 5, 6)]
+    assert store.reads == [log.path(number) for number in (105, 104, 1, 103, 5, 6)]
 
 
 def test_reading_stops_at_the_first_dropped_checkpoint() -> None:
@@ -125,7 +125,7 @@ def test_reading_stops_at_the_first_dropped_checkpoint() -> None:
         log.drop(number)
     store.reads.clear()
     assert [kept.number for kept in log.read().completed] == [49, 50]
-    assert store.reads == [log.path(number) for number in (50, 49, 48, 47)]
+    assert store.reads == [log.path(number) for number in (51, 50, 49, 48, 47)]
 
 
 def test_kept_checkpoints_are_found_behind_a_claim_and_after_it() -> None:
@@ -180,8 +180,8 @@ def test_a_damaged_entry_is_told_with_its_path(cut: int, flip: bool) -> None:
 
 
 def test_an_entry_of_a_later_format_asks_for_a_later_version() -> None:
-    data = msgspec.json.encode({"format": 3, "crc32": 0, "entry": {}})
-    with pytest.raises(CheckpointError, match="has format 3") as caught:
+    data = msgspec.json.encode({"format": 4, "crc32": 0, "entry": {}})
+    with pytest.raises(CheckpointError, match="has format 4") as caught:
         decode_entry(data, "path")
     assert "later" in str(caught.value.hint)
 

@@ -132,7 +132,7 @@ class Coordination(RuleBasedStateMachine):
         self.requests = 0
         self.recovered_to = 0
         self.store = MemoryStore()
-        self.log = JobLog(self.store, JobId("job"))
+        self.log = JobLog(self.store, JobId("job"), block=3)
         self.now_ms = 0
         self.drivers = 0
         self.opened: list[int] = []
@@ -380,6 +380,8 @@ class Coordination(RuleBasedStateMachine):
                 else:
                     self.has_claimed = True
                     self.give(LogAppended(number))
+                    if (work := self.log.compaction()) is not None:
+                        self.log.compacted(work())
             case Recover(attempt=attempt):
                 well = how == "well"
                 if well and action.checkpoint is not None:

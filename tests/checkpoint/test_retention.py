@@ -85,3 +85,13 @@ def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
     assert through == [files[:3], files[:4]]
     assert attempt_of(files[3]) == 3
     assert attempt_of("a job/log/0000000001.json") is None
+
+
+def test_an_entry_lists_what_is_kept_beside_it() -> None:
+    """Until it is in the log nothing is dropped; once it is, what it lists is what is kept."""
+    for retain in (0, 1, 2, 3):
+        retention = Retention(retain)
+        for number in range(1, 6):
+            listed = retention.numbers_beside_next
+            retention.completed(number, checkpoint(number))
+            assert retention.numbers == [*listed, number]

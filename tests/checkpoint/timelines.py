@@ -21,7 +21,15 @@ from rheos.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import CheckpointCompleted, JobCounts, LogEntry, Numbered, Origin
+from rheos.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+    LogEntry,
+    Numbered,
+    Origin,
+)
 from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -135,19 +143,23 @@ def view_of(*entries: LogEntry) -> LogView:
 
 
 def _timeless(action: Action) -> Action:
+    """Without durations, counts and the list of kept entries, which have tests of their own."""
     match action:
-        case AppendLog(number, entry):
-            # What the job has counted has tests of its own.
-            entry = msgspec.structs.replace(entry, counts=JobCounts())
-            if isinstance(entry, CheckpointCompleted):
-                entry = msgspec.structs.replace(entry, duration_ms=0)
-            return AppendLog(number, entry)
+        case AppendLog(number, CheckpointCompleted() as entry):
+            return AppendLog(number, _plain(entry))
+        case AppendLog(number, JobFinished() as entry):
+            return AppendLog(number, msgspec.structs.replace(entry, kept=None, counts=JobCounts()))
+        case AppendLog(number, AttemptStarted() as entry):
+            return AppendLog(number, msgspec.structs.replace(entry, counts=JobCounts()))
         case Announce(entry):
-            return Announce(msgspec.structs.replace(entry, duration_ms=0, counts=JobCounts()))
+            return Announce(_plain(entry))
         case WriteSavepoint(request, directory, entry):
-            plain = msgspec.structs.replace(entry, duration_ms=0, counts=JobCounts())
-            return WriteSavepoint(request, directory, plain)
+            return WriteSavepoint(request, directory, _plain(entry))
     return action
+
+
+def _plain(entry: CheckpointCompleted) -> CheckpointCompleted:
+    return msgspec.structs.replace(entry, duration_ms=0, kept=None, counts=JobCounts())
 
 
 class Timeline:

@@ -108,7 +108,7 @@ class TestOfAJob:
         files = lost()
         last = newest(files)
         files[entry(last)] = encode_entry(stored(files, last).entry, None)
-        assert "it has format 1 behind entries of format 2" in error_of(files).what
+        assert "it has format 1 behind entries of format 3" in error_of(files).what
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -142,7 +142,7 @@ class TestOlderFormats:
         )
         assert log.append(last + 1, claim)
         place = decode_entry(store.files[entry(last + 1)], "p").place
-        assert place == Place(JobId(OLD_LOG), log.identity(), last + 1)
+        assert place == Place(JobId(OLD_LOG), log.identity(), last + 1, since=last + 1)
         read = JobLog(store, JobId(OLD_LOG)).read()
         assert (read.newest, read.completed) == (claim, (newest,))
         # And an old entry in the place of the new one is none of its time.
@@ -170,7 +170,7 @@ class TestBits:
     )
     PLACE = Place(JobId("job"), "driver", 3)
 
-    @pytest.mark.parametrize("place", [PLACE, None], ids=["format 2", "format 1"])
+    @pytest.mark.parametrize("place", [PLACE, None], ids=["format 3", "format 1"])
     def test_each(self, place: Place | None) -> None:
         whole = encode_entry(self.ENTRY, place)
         refused = 0

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rheos.checkpoint import next_attempt, restored_state
+from rheos.checkpoint import log, log_compaction, next_attempt, restored_state
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.events import SendToAll, SweepFiles
 from rheos.checkpoint.log import JobLog
@@ -270,6 +270,10 @@ def _dropped_entries_deleted(right: Function) -> Function:
     return broken
 
 
+def _floor_at_the_end(right: Function) -> Function:
+    return lambda number, block: number
+
+
 def _ids_from_the_entry(right: Function) -> Function:
     def broken(self: Any, first: Any, parallelism: int) -> None:
         right(self, 1, parallelism)
@@ -404,6 +408,8 @@ MUTATIONS: dict[str, list[Patch]] = {
         (sources_and_sinks, "_publishing", lambda right: _commit_errors_are_final)
     ],
     "entries deleted": [(JobLog, "drop", _dropped_entries_deleted)],
+    "marks of the log deleted": [(log_compaction, "is_mark", _never)],
+    "kept entries deleted": [(log, "floor_of", _floor_at_the_end)],
     "finished once one has committed": [
         (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
     ],

@@ -21,6 +21,8 @@ SEEDS = range(30)
         "zombies are heard, and ids used again",
         "all key groups restored",
         "files deleted that are needed",
+        "marks of the log deleted",
+        pytest.param("kept entries deleted", marks=pytest.mark.slow),
         "recovery does not commit",
         "rows overtaken on their way out lost",
         pytest.param("manifest before the commits", marks=pytest.mark.slow),

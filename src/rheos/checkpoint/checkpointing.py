@@ -180,6 +180,7 @@ class Checkpointing:
             rescaled=self.rescaled,
             counts=self._counts(),
             checkpoint=self.final,
+            kept=self._retention.numbers,
         )
 
     # --- opening ----------------------------------------------------------------------------------
@@ -308,6 +309,7 @@ class Checkpointing:
             totals=reduce(Totals.plus, (share.totals for share in shares), before),
             states={operator: dict(states) for operator, states in self._shape.states.items()},
             targets=dict(self._shape.targets),
+            kept=self._retention.numbers_beside_next,
             widths=dict(self._shape.widths),
             cost=reduce(Cost.plus, (share.cost for share in shares)),
             duration_ms=open.complete_ms - open.opened_ms,

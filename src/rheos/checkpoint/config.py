@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rheos.checkpoint.log_marks import LOG_BLOCK
+
 
 @dataclass(frozen=True)
 class ExponentialDelay:
@@ -54,6 +56,9 @@ class CheckpointConfig:
     """How many checkpoints in a row may fail before the attempt does."""
     max_concurrent: int = 1
     """How many checkpoints may be open at a time; only one where `min_pause_ms` keeps them apart."""
+    log_block: int = LOG_BLOCK
+    """Entries per block of the job's log (CP42). No setting of users: all drivers of a job must use the
+    same."""
     slots_within_ms: int = 10_000
     """How long slots that are missing are waited for before a job that may run with fewer does so."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

@@ -1,8 +1,9 @@
 """The entries of a job's log, and the files that they are.
 
-    {"format": 2, "crc32": 3735928559, "entry": {"place": {...}, "entry": {...}}}
+    {"format": 3, "crc32": 3735928559, "entry": {"place": {...}, "entry": {...}}}
 
-The checksum covers the place: the job, the log and the number that the entry was written for (CP31).
+The checksum covers the place: the job, the log and the number that the entry was written for (CP31),
+and which entries before it may be missing (CP42).
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from rheos.protocol.shapes import StateShape, TypeShape
 from rheos.protocol.snapshots import StateHandle
 from rheos.redaction import redacted
 
-FORMAT = 2
-"""Written. Format 1, of 0.1.0, is read; it does not say where an entry belongs."""
+FORMAT = 3
+"""Format of new entries. Older formats are read: format 1, of 0.1.0, has no place; the place of format
+2 has no floor, since nothing deleted entries then."""
+
+COMPACTED = 3
+"""First format whose writers check that the log has not gone on without them (CP44). Entries of older
+formats are never deleted."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -104,6 +110,9 @@ class CheckpointCompleted(Entry, frozen=True):
     """Wall-clock time, ms since the epoch."""
     savepoint: str = ""
     """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
+    kept: list[int] | None = None
+    """Numbers of the entries whose checkpoints are kept in addition to this one, oldest first. None in
+    formats before 3: a reader finds them entry by entry."""
     widths: dict[OperatorId, int] = {}
     """The operators that were narrower than the job, and in how many subtasks they had rows."""
     dropped: bool = False
@@ -131,6 +140,8 @@ class JobFinished(Entry, frozen=True):
     """The final checkpoint is committed everywhere. Nothing follows."""
 
     checkpoint: CheckpointId
+    kept: list[int] | None = None
+    """Numbers of the entries whose checkpoints are kept, oldest first. None in formats before 3."""
 
 
 LogEntry: TypeAlias = AttemptStarted | CheckpointCompleted | JobFinished
@@ -144,13 +155,18 @@ class Numbered:
     entry: CheckpointCompleted
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which entry of which log it is (CP31)."""
 
     job: JobId
     log: str
     """The log's identity: who made its first entry. Directories that were copied have the same."""
     number: int
+    floor: int = 1
+    """Compaction may have deleted entries below this number (CP42)."""
+    since: int = 1
+    """Number of the log's first entry of format 3 or later. Compaction deletes neither that entry nor
+    any before it."""
 
 
 class Stored(NamedTuple):
@@ -163,7 +179,7 @@ class Stored(NamedTuple):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checksum is of, in format 2. In format 1 that is the entry alone."""
+    """What the checksum is of, from format 2 on. In format 1 that is the entry alone."""
 
     place: Place
     entry: LogEntry
@@ -189,13 +205,15 @@ IF_DAMAGED = (
 )
 
 
-def encode_entry(entry: LogEntry, place: Place | None) -> bytes:
-    """`place` None writes format 1, in which an entry of format 1 is written again. Raises
-    CheckpointError where the entry is too large to be read back."""
+def encode_entry(entry: LogEntry, place: Place | None, format: int = FORMAT) -> bytes:
+    """Return the bytes of an entry's file. `place` None writes format 1.
+
+    Raises CheckpointError if the entry is too large to be read back.
+    """
     if place is None:
         return _sealed("").seal(msgspec.json.encode(entry), 1)
     body = msgspec.json.encode(_Body(place=place, entry=entry))
-    return _sealed(str(place.number)).seal(body, FORMAT)
+    return _sealed(str(place.number)).seal(body, format)
 
 
 def decode_entry(data: bytes, path: str) -> Stored:

@@ -54,3 +54,16 @@ def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
     if any(numbered.entry.attempt >= claim.attempt for numbered in kept):
         return f"it claims attempt {claim.attempt}, and lists a checkpoint of a later one (CP6)"
     return None
+
+
+def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> str | None:
+    """Return why these cannot be the checkpoints that the entry says are kept, the oldest first; None
+    if they can."""
+    checkpoints = [numbered.entry.checkpoint for numbered in kept]
+    if isinstance(entry, CheckpointCompleted):
+        checkpoints.append(entry.checkpoint)
+    elif checkpoints[-1:] != [entry.checkpoint]:
+        return f"the job ends with checkpoint {entry.checkpoint}, and it lists {checkpoints} (CP9)"
+    if any(later <= earlier for earlier, later in pairwise(checkpoints)):
+        return f"it lists the checkpoints {checkpoints}, which do not rise (CP4)"
+    return None

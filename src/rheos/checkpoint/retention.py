@@ -89,6 +89,11 @@ class Retention:
         return [kept.number for kept in self._kept]
 
     @property
+    def numbers_beside_next(self) -> list[int]:
+        """Numbers of the entries that are kept once another checkpoint is complete, without it."""
+        return self.numbers[max(0, len(self._kept) + 1 - self._retain) :]
+
+    @property
     def needed(self) -> frozenset[str]:
         """The files that the kept checkpoints refer to."""
         return frozenset(path for kept in self._kept for path in referred(kept.entry.handles))

@@ -63,6 +63,8 @@ class FiguresKeeper:
         self._last_checkpoint = 0
         self._completed_us: int | None = None
         """When that was completed, or the attempt began, by the monotonic clock."""
+        self.log_entries = 0
+        """Number of files of the job's log."""
 
     def _shape_of(self, parallelism: int) -> ReportShape:
         return ReportShape(
@@ -182,6 +184,7 @@ class FiguresKeeper:
             (f.CHECKPOINTS_FAILED, status.checkpoints_failed),
             (f.STRANGERS, status.strangers),
             (f.REFUSED, self._refused),
+            (f.LOG_ENTRIES, self.log_entries),
         ]
         if status.last_checkpoint_bytes is not None:
             of_job.append((f.CHECKPOINT_BYTES, status.last_checkpoint_bytes))

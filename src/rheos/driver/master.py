@@ -133,9 +133,9 @@ class Master:
     """Takes one job to its end. Other threads may use only what stands under "for any thread".
 
     `open_store` opens the folders of savepoints; `io` runs what only the driver can publish, and
-    `listing` lists the sources that are watched. `splits` are those that the job begins with, and
-    `process` returns the metrics of the driver's process. Raises ConfigurationError, naming the
-    directory, where the store cannot be written.
+    `listing` lists the sources that are watched, and compacts the log. `splits` are those that the job
+    begins with, and `process` returns the metrics of the driver's process. Raises ConfigurationError,
+    naming the directory, where the store cannot be written.
     """
 
     def __init__(
@@ -168,8 +168,10 @@ class Master:
         self._work = DriverWork(io)
         self._clearing: tuple[int, Completion[None]] | None = None
         """At the end: the work that clears leftovers away, and when the job ends without it."""
-        self._log = JobLog(store, config.job)
+        self._log = JobLog(store, config.job, config.checkpoint.log_block)
+        self._compaction: Completion[int] | None = None
         self._log_identity: str | None = None
+        self._beside = listing
         self._on_driver = published_here(plan)
         shape = JobShape(
             self._names,
@@ -342,6 +344,7 @@ class Master:
         for listed in self._listings.poll():
             self._feed(listed)
         self._feed(Tick())
+        self._compact()
         self._profile()
         self._scale()
         if self._changed:
@@ -363,6 +366,21 @@ class Master:
                 self._history.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
             self._profiles.close(TransportError("no subtask was sampled: the job has ended"))
+
+    def _compact(self) -> None:
+        """CP42: deletes entries of the log that nothing needs, alongside the steps. A store that fails
+        leaves them to the next block."""
+        if self._compaction is not None:
+            if not self._compaction.done():
+                return
+            self._changed = True
+            with contextlib.suppress(CheckpointError):
+                self._log.compacted(self._compaction.result())
+            self._compaction = None
+        work = self._log.compaction()
+        if work is not None:
+            self._compaction = self._beside.submit(work)
+        self._figures.log_entries = self._log.entries
 
     def _profile(self) -> None:
         runs = self._coordinator.state is LifecycleState.RUNNING

@@ -168,6 +168,13 @@ CHECKPOINT_BYTES = _gauge(
     "lastCheckpointFullSize",
     over=Merge.LAST,
 )
+LOG_ENTRIES = _gauge(
+    "log_entries",
+    Unit.COUNT,
+    Scope.JOB,
+    "files of the job's log; compaction bounds them",
+    over=Merge.LAST,
+)
 HEALTH = _gauge(
     "health",
     Unit.COUNT,

@@ -16,6 +16,8 @@ CHECKPOINTS = CheckpointConfig(
     # Faults make checkpoints fail in rows; it is the end of the job that is asked for.
     tolerable_failures=100,
     slots_within_ms=100,
+    # So small that the log of a short job is compacted.
+    log_block=5,
     restart=ExponentialDelay(initial_ms=10, max_ms=200),
 )
 

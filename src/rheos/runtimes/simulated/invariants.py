@@ -16,6 +16,7 @@ from rheos.checkpoint.log_entries import (
     Origin,
     decode_entry,
 )
+from rheos.checkpoint.log_marks import LOG_BLOCK, floor_of, is_mark
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
 from rheos.connectors.contract import Split
@@ -41,9 +42,9 @@ class InvariantError(AssertionError):
 class WatchedStore(MemoryStore):
     """A MemoryStore whose effects pass by a Watch."""
 
-    def __init__(self, job: JobId, retain: int, clock: SimClock) -> None:
+    def __init__(self, job: JobId, retain: int, clock: SimClock, block: int = LOG_BLOCK) -> None:
         super().__init__()
-        self.watch = Watch(self.files, job, retain, clock)
+        self.watch = Watch(self.files, job, retain, clock, block)
 
     def _written(self, path: str, data: bytes) -> None:
         self.watch.written(path, data)
@@ -57,7 +58,9 @@ class WatchedStore(MemoryStore):
 class Watch:
     """Of one job in one store. `violations` says what was broken, and when."""
 
-    def __init__(self, files: dict[str, bytes], job: JobId, retain: int, clock: SimClock) -> None:
+    def __init__(
+        self, files: dict[str, bytes], job: JobId, retain: int, clock: SimClock, block: int
+    ) -> None:
         self.violations: list[str] = []
         self.completed: dict[int, CheckpointCompleted] = {}
         """The entries of checkpoints by their number in the log, as they were first."""
@@ -71,6 +74,9 @@ class Watch:
         self._state = f"{safe_name(job)}/state/"
         self._savepoints = f"{SAVEPOINTS}/"
         self._newest = 0
+        self._block = block
+        self.compacted: set[int] = set()
+        """The numbers of entries that compaction has deleted."""
         self._origin: Origin | None = None
         self._counting: list[int] = []
         """The numbers of the checkpoints since the job began, or started over from a savepoint."""
@@ -120,7 +126,7 @@ class Watch:
         if path not in self._files:
             return
         if path.startswith(self._log):
-            self._broken(f"CP1: the entry {path} was deleted")
+            self._entry_deleted(int(path.removeprefix(self._log).removesuffix(".json")), path)
         if path.startswith(self._savepoints):
             folder = "/".join(path.split("/")[:2])
             if folder in self.promised or (not path.endswith(MANIFEST) and self._manifest(folder)):
@@ -129,10 +135,26 @@ class Watch:
             if any(handle.path == path for handle in entry.handles):
                 self._broken(f"CP10: {path} was deleted, and checkpoint {entry.checkpoint} needs it")
 
+    def _entry_deleted(self, number: int, path: str) -> None:
+        if number >= floor_of(self._newest, self._block) or number == 1:
+            self._broken(f"CP42: the entry {path} was deleted, and {self._newest} is the newest")
+        if number in self.compacted:
+            return  # What a driver wrote that had slept through the deletion.
+        if is_mark(number, self._newest, self._block):
+            self._broken(f"CP43: the mark {path} was deleted, and {self._newest} is the newest")
+        completed = self.completed.get(number)
+        if completed in self._kept():
+            self._broken(f"CP43: {path} was deleted, and its checkpoint is kept")
+        if completed is not None and completed.savepoint:
+            self._broken(f"CP43: {path} was deleted, and it names a savepoint")
+        self.compacted.add(number)
+
     def _kept(self) -> list[CheckpointCompleted]:
         return [self.completed[number] for number in self._counting[-self._retain :]]
 
     def _rewritten(self, number: int, path: str, data: bytes) -> None:
+        if number in self.compacted:
+            return  # CP44: it does not count, whatever it is.
         before = self.completed.get(number)
         if before is None or decode_entry(data, path).entry != before.tombstone():
             self._broken(f"CP1: the entry {path} was written over")
@@ -140,6 +162,8 @@ class Watch:
             self._broken(f"CP10: checkpoint {before.checkpoint} was dropped too early")
 
     def _entered(self, number: int, path: str, data: bytes) -> None:
+        if number in self.compacted:
+            return  # CP44: its writer was asleep, and must find that the log went on.
         entry, _, place = decode_entry(data, path)
         if place is not None and (place.job, place.number) != (self._job, number):
             self._broken(f"CP31: {path} says that it is entry {place.number} of {place.job!r}")

@@ -101,7 +101,9 @@ class World:
         self.faults = faults or Faults(until_us=0)
         self.requests = requests or Requests()
         self.clock = SimClock()
-        self.store = WatchedStore(config.job, config.checkpoint.retain, self.clock)
+        self.store = WatchedStore(
+            config.job, config.checkpoint.retain, self.clock, config.checkpoint.log_block
+        )
         self.store.files.update(files or {})
         self.watch = self.store.watch
         self.savepoints: list[TakenSavepoint] = []

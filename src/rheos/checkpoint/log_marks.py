@@ -1,0 +1,61 @@
+"""Marks: entries of a job's log by which a writer finds that the log went on (CP42 to CP45).
+
+Pure arithmetic on entry numbers. The log is divided into blocks of 100 numbers, blocks into larger
+blocks of 100, and so on. The first number of each block is a *mark*. A mark is kept as long as the
+log's end is in the same larger block. So a log of any length keeps fewer than 100 marks per level, and
+a writer with an old number finds a mark beyond it by looking at four numbers. Neither needs a listing
+or a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+LOG_BLOCK = 100
+"""Entries per block. The 100 to 199 newest entries are never deleted. Belongs to the format of the log:
+all drivers of a log must use the same number, so only tests use another."""
+
+_END = 10**10
+"""Numbers have ten digits."""
+
+
+def floor_of(number: int, block: int = LOG_BLOCK) -> int:
+    """Return the number below which compaction may delete entries once entry `number` exists.
+
+    >>> floor_of(199), floor_of(200), floor_of(345)
+    (1, 100, 200)
+    """
+    return max(1, number - number % block - block)
+
+
+def is_mark(number: int, newest: int, block: int = LOG_BLOCK) -> bool:
+    """Return whether entry `number` is a mark that must stay while the log ends at `newest`.
+
+    >>> [n for n in range(1, 100_000) if is_mark(n, 31_415)]  # doctest: +ELLIPSIS
+    [10000, 20000, 30000, 30100, 30200, ...]
+    >>> is_mark(20_500, 31_415)
+    False
+    """
+    size = block
+    while size < _END and number % size == 0:
+        if number // (size * block) == newest // (size * block):
+            return number <= newest
+        size *= block
+    return False
+
+
+def marks_after(number: int, block: int = LOG_BLOCK) -> Iterator[int]:
+    """Yield the marks of which at least one exists if entry `number` was deleted, smallest first.
+
+    A reader that looks at them in this order finds one even if the log grows meanwhile: the level at
+    which the log's end has left the block of `number` only rises.
+
+    >>> list(marks_after(31_415))
+    [31500, 40000, 1000000, 100000000]
+    """
+    size = block
+    while size < _END:
+        mark = -(-number // size) * size
+        if number < mark < _END:
+            yield mark
+        size *= block
