@@ -300,9 +300,24 @@ def test_a_restart_is_a_note_after_two_minutes_and_gone_after_an_hour() -> None:
     assert health(seen(restarts_us=(NOW_US - 660 * SECOND_US,)), Memory(), NOW_MS)[0].state is (
         HealthState.HEALTHY
     )
-    again = tuple(NOW_US - n * 100 * SECOND_US for n in (3, 2, 1))
-    (often,) = found(seen(restarts_us=again, failure="lost"))
-    assert often.severity is Severity.FAILING
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "severity"),
+    [
+        ((90, 50, 20), Severity.FAILING),
+        ((300, 200, 100), Severity.DEGRADED),
+        ((25, 23, 20), Severity.DEGRADED),
+        ((300, 20), Severity.DEGRADED),
+    ],
+    ids=["again and again", "the last is some time ago", "a short outage", "two"],
+)
+def test_restarts_again_and_again_are_a_job_that_fails(
+    ago_s: tuple[int, ...], severity: Severity
+) -> None:
+    restarts_us = tuple(NOW_US - each * SECOND_US for each in ago_s)
+    (often,) = found(seen(restarts_us=restarts_us, failure="lost"))
+    assert often.severity is severity
 
 
 def test_a_checkpoint_that_takes_longer_than_its_interval_says_where_its_time_went() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from time import monotonic_ns, sleep
 
 from rheos.connectors.back_off import BackOff
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.errors import RheosError, UnavailableError
 
 
@@ -26,12 +27,16 @@ class Patience:
             raise error from None
         if not self._back_off.failing:
             self._logger.warning("%s; trying again", error.what)
+        SERVERS_AWAY.failed(self, error.what)
         wait_us = self._back_off.failed(monotonic_ns() // 1000)
         if wait_us is None:
+            SERVERS_AWAY.forget(self)
             raise error from None
         self._retried()
         sleep(wait_us / 1e6)
 
     def restore(self) -> None:
         """It went well."""
+        if self._back_off.failing:
+            SERVERS_AWAY.answered(self)
         self._back_off.restore()

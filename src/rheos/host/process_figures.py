@@ -10,6 +10,8 @@ from typing import Any
 import psutil
 
 from rheos.connectors.bounded_calls import UNDER_WAY
+from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.host.memory_room import memory_room
 from rheos.observe import figures as f
 from rheos.observe.figures import Figure
 from rheos.protocol.readings import Reading
@@ -39,6 +41,8 @@ class ProcessFigures:
     def __call__(self) -> list[Reading]:
         return [
             *_server_wait(f.SERVER_WAIT),
+            *_servers_away(),
+            *_memory(),
             Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
             Reading(f.MEMORY.name, (), self._process.memory_info().rss),
             Reading(f.GC_RUNS.name, (), self._gc_runs),
@@ -47,6 +51,21 @@ class ProcessFigures:
 
     def close(self) -> None:
         gc.callbacks.remove(self._collecting)
+
+
+def _servers_away() -> list[Reading]:
+    return [
+        Reading(f.SERVER_AWAY.name, (what[:_CALL_CHARS],), away_s * 1000)
+        for what, away_s in SERVERS_AWAY.waits()
+    ]
+
+
+def _memory() -> list[Reading]:
+    room = memory_room()
+    return [
+        Reading(f.MEMORY_USED.name, (), room.used_bytes),
+        Reading(f.MEMORY_LIMIT.name, (), room.limit_bytes),
+    ]
 
 
 def driver_readings() -> list[Reading]:

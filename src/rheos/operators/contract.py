@@ -164,6 +164,11 @@ class Operator(ABC):
     def open(self, restored: Restored) -> None:
         """Prepares to run, from restored state where the mapping is not empty."""
 
+    def away_ms(self) -> float:
+        """Return how long the server that it calls has not answered, 0 if it does or it calls none. A
+        metric: called about once a second."""
+        return 0.0
+
     def keys_held(self) -> int | None:
         """Of how many keys it has state in memory; None where it would have to count, or has no keys. A
         figure: about once a second."""

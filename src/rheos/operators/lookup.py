@@ -117,6 +117,9 @@ class LookupOperator(AsyncOperator):
             count=ctx.count,
         )
 
+    def away_ms(self) -> float:
+        return 0.0 if self._calls is None else self._calls.failing_ms()
+
     def begin(self, port: int, batch: Batch) -> Begun:
         assert self._calls is not None
         places, distinct = _distinct([batch.column(name) for name in self._spec.on])

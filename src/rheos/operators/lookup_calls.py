@@ -118,6 +118,10 @@ class LookupCalls:
         self._again_us = 0
         self._closed = False
 
+    def failing_ms(self) -> float:
+        """Return how long the lookup has failed; 0 if it does not."""
+        return self._back_off.failing_for_us(self._clock.monotonic_us()) / 1000
+
     def want(self, keys: Sequence[Key], columns: Batch) -> list[Call]:
         """Asks for keys, which `columns` has as rows; the calls that they are part of."""
         calls: dict[int, Call] = {}

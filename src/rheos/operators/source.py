@@ -67,6 +67,7 @@ from rheos.operators.event_times import split_watermarks
 from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.operators.source_client import ClientNotices
 from rheos.operators.source_forgetting import SourceForgetting
+from rheos.operators.source_pauses import Pauses
 from rheos.operators.source_progress import SourceProgress, source_progress
 from rheos.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.operators.watermarks import reach_of
@@ -152,6 +153,7 @@ class SourceOperator(Operator):
         self._carries_swm = main is not None and SWM in main.schema.names
         self._carries_split = main is not None and SPLIT in main.schema.names
         self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject, ctx.io.wake)
+        self.pauses = Pauses()
         self._client: ClientNotices | None = None
         self._has_opened = False
 
@@ -375,6 +377,8 @@ class SourceOperator(Operator):
                 if polled.num_rows:
                     self._outs += self._stamped(state, polled)
                     left -= polled.num_rows
+        if left < max_rows:
+            self.pauses.received(self.ctx.clock.monotonic_us())
         self._turn = (self._turn + 1) % len(self._open) if self._open else 0
         if self._outs:
             outs, self._outs = self._outs, []

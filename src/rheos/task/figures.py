@@ -59,6 +59,9 @@ def _edges(chain: ChainRunner) -> Iterator[Reading]:
 
 
 def _operator(id: str, operator: Operator, now_ms: int) -> Iterator[Reading]:
+    away_ms = operator.away_ms()
+    if away_ms:
+        yield Reading(f.SERVER_AWAY.name, (f"{operator.ctx.name} ({operator.ctx.site})",), away_ms)
     keys = operator.keys_held()
     if keys is not None:
         yield Reading(f.KEYS.name, (id,), keys)
@@ -70,6 +73,10 @@ def _operator(id: str, operator: Operator, now_ms: int) -> Iterator[Reading]:
     progress = operator.progress(now_ms)
     yield Reading(f.OPEN_SPLITS.name, (id,), progress.open)
     yield Reading(f.WAITING_SPLITS.name, (id,), progress.waiting)
+    quiet_ms = operator.pauses.quiet_ms(operator.ctx.clock.monotonic_us())
+    if quiet_ms is not None:
+        yield Reading(f.SINCE_RECORD.name, (id,), quiet_ms)
+        yield Reading(f.LONGEST_PAUSE.name, (id,), operator.pauses.longest_ms)
     if progress.lag_rows is not None:
         yield Reading(f.SOURCE_LAG_ROWS.name, (id,), progress.lag_rows)
     if progress.lag_ms is not None:

@@ -37,6 +37,7 @@ from rheos.connectors.kafka.partition import (
     RecordChunk,
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.errors import InternalError, RheosError, UnavailableError
 
 AHEAD_BYTES = 1 << 25
@@ -332,6 +333,7 @@ class TopicConsumer(SourceClient):
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
         if messages:
+            SERVERS_AWAY.answered(self)
             self._decode(messages)
         for event in events:
             self._on_event(event)
@@ -404,7 +406,7 @@ class TopicConsumer(SourceClient):
         if is_refusal(error):
             self._refused = error
         elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:
-            self._count(AWAY)
+            self._away(error)
 
     def _on_commit(self, error: Any, _offsets: Any) -> None:
         if error is not None:
@@ -415,7 +417,13 @@ class TopicConsumer(SourceClient):
         found = self._error(error)
         if not may_pass(found):
             raise found
+        self._away(error)
+
+    def _away(self, error: Any) -> None:
         self._count(AWAY)
+        SERVERS_AWAY.failed(self, self._error(error).what)
+        if self._watch is not None:
+            self._watch.look_soon()  # Its answer tells that the brokers are back.
 
     def _watch_topics(self) -> None:
         assert self._watch is not None
@@ -426,10 +434,14 @@ class TopicConsumer(SourceClient):
         """Whether the topics are those that they were; False where that is not known just now."""
         assert self._watch is not None
         try:
-            return self._watch.are_there([feed.split for feed in feeds])
-        except UnavailableError:
+            there = self._watch.are_there([feed.split for feed in feeds])
+        except UnavailableError as error:
             self._count(AWAY)
+            SERVERS_AWAY.failed(self, error.what)
+            self._watch.look_soon()
             return False
+        SERVERS_AWAY.answered(self)
+        return there
 
     # --- small things --------------------------------------------------------------------------------
 

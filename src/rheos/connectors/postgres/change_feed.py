@@ -46,6 +46,7 @@ from rheos.connectors.postgres.slots import (
     sender_timeout_s,
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.errors import ConfigurationError, InputError, InternalError, RheosError
 from rheos.protocol.elements import Batch
 
@@ -195,6 +196,7 @@ class ChangeFeed(SourceClient):
             at = self._at
             try:
                 self._begin()
+                SERVERS_AWAY.answered(self)
                 if self._at.in_snapshot:
                     self._read_snapshot()
                 elif self._read_stream():
@@ -208,6 +210,7 @@ class ChangeFeed(SourceClient):
                 raise error from None
             tries = 0 if self._at != at else tries + 1
             self._count(AWAY)
+            SERVERS_AWAY.failed(self, error.what)
             self._pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
 
     def _begin(self) -> None:

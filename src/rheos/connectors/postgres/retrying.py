@@ -10,6 +10,7 @@ from typing import TypeVar
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import may_pass, postgres_error
 from rheos.connectors.postgres.watched import WatchedSession
+from rheos.connectors.servers_away import SERVERS_AWAY
 
 T = TypeVar("T")
 
@@ -54,7 +55,9 @@ class RetryingSession:
         psycopg = client()
         for pause_s in self._pauses_s:
             try:
-                return self._session.do(work)
+                done = self._session.do(work)
+                SERVERS_AWAY.answered(self)
+                return done
             except psycopg.Error as raised:
                 error = postgres_error(raised, self._doing, self._options)
             except Exception as raised:
@@ -65,6 +68,7 @@ class RetryingSession:
             self.close()
             if may_pass(error):
                 self._counts[RETRIES] += 1
+                SERVERS_AWAY.failed(self, error.what)
             if not may_pass(error) or pause_s is None:
                 raise error from None
             time.sleep(pause_s)

@@ -27,6 +27,7 @@ from rheos.connectors.redis.entries import (
 )
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.rejected import SKIPPED, rejected_rows
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.errors import InputError
 from rheos.protocol.ports import Completion
 
@@ -150,6 +151,8 @@ class StreamReader(SplitReader):
         except (OSError, client().RedisError) as error:
             self._failed(error, now_us)
             return
+        if self._back_off.failing:
+            SERVERS_AWAY.answered(self)
         self._back_off.restore()
         self._finished = read.finished
         if read.trimmed and not self._trimmed:
@@ -171,6 +174,7 @@ class StreamReader(SplitReader):
         if wait_us is None:
             raise redis_error(error, self._doing, self._options) from None
         self._ctx.count("retries", 1)
+        SERVERS_AWAY.failed(self, redis_error(error, self._doing, self._options).what)
         self._ask_at_us = now_us + wait_us
 
     def _give(self, chunk: EntryChunk, max_rows: int) -> Polled:

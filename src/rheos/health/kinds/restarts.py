@@ -10,16 +10,20 @@ from rheos.observe import figures as f
 from rheos.observe.health import Severity
 
 RECENT_US = 120_000_000
-AGAIN_AND_AGAIN = 3
-AGAIN_WITHIN_US = 600_000_000
+"""Time after a restart in which the job is degraded."""
+STREAK_RESTARTS = 3
+STREAK_GAP_US = 120_000_000
+"""Longest time between two restarts of one streak."""
+STREAK_US = 30_000_000
+"""How long a streak lasts until the job counts as failing: a short outage restarts it several times."""
+STREAK_OVER_US = 60_000_000
 
 
 def _find(seen: JobMoment) -> Iterator[Detected]:
     if not seen.runs or not seen.restarts_us:
         return
     newest_us, count = seen.restarts_us[-1], len(seen.restarts_us)
-    close = sum(seen.now_us - each < AGAIN_WITHIN_US for each in seen.restarts_us)
-    if close >= AGAIN_AND_AGAIN:
+    if _is_again_and_again(seen):
         severity = Severity.FAILING
     elif seen.now_us - newest_us < RECENT_US:
         severity = Severity.DEGRADED
@@ -38,10 +42,22 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
     )
 
 
+def _is_again_and_again(seen: JobMoment) -> bool:
+    """Return whether the newest restarts are a streak that goes on."""
+    streak = [seen.restarts_us[-1]]
+    for each in reversed(seen.restarts_us[:-1]):
+        if streak[-1] - each > STREAK_GAP_US:
+            break
+        streak.append(each)
+    lasts_us = streak[0] - streak[-1]
+    goes_on = seen.now_us - streak[0] < STREAK_OVER_US
+    return goes_on and len(streak) >= STREAK_RESTARTS and lasts_us >= STREAK_US
+
+
 DECLARED = HealthCheck(
     find=_find,
-    means="the job has restarted within the last hour. Failing from three restarts in ten minutes on, "
-    "degraded for two minutes after one, a note for the rest of the hour",
+    means="the job has restarted within the last hour. Failing while it restarts again "
+    "and again, for 30 s and longer; degraded for two minutes after a restart; then a note",
     cause="a worker or its machine was lost, an error was tried again, or a server was away for longer "
     "than its sink waits",
     remedy="look at the cause; where it comes again and again, remove it",
