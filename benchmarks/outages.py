@@ -1,192 +1,176 @@
-"""Measure how a job behaves while a server that it reads or writes is away, and how soon it resumes.
+"""Drill: how a job behaves while a server that it reads or writes is in trouble, and when it resumes.
 
 usage: python benchmarks/outages.py [--away SECONDS ...] [--only SERVER-FAULT ...]
 
-One job reads a topic of Kafka and writes another (exactly once), a table of PostgreSQL (exactly once)
-and keys of Redis. Each fault strikes one of the servers for a while:
+Needs rheos[kafka,postgres,redis]. It starts its own servers on loopback, and ends them. One job reads
+a topic of Kafka and writes another (exactly once), a table of PostgreSQL (exactly once) and keys of
+Redis. It reaches each server through a proxy. Faults are named SERVER-FAULT, such as kafka-killed:
 
-    killed   SIGKILL, and started again on the same data
-    frozen   SIGSTOP: it stays connected and answers nothing
-    cut      its connections pass nothing on, and are open (PostgreSQL and Redis, behind a proxy)
+    killed           SIGKILL, and started again on the same data
+    frozen           SIGSTOP: the server stays connected and answers nothing
+    cut              nothing passes its connections, which stay open
+    cut-to-server    nothing passes towards the server
+    cut-from-server  nothing passes from the server: it does what it is asked, and no answer arrives
+    slow             200 ms for each packet, and 100 kB/s
+    lossy            a third of the packets is lost and sent again later, as TCP does
+    full             its disk is full (a small mounted file system, for which the drill has to run as
+                     root; Redis: it has reached `maxmemory`)
+    emptied          killed, and started again without its data: in a job of its own
 
-The table has the time until a finding named the fault, and for each sink the time from the server's
-return until the sink had published a row that was sent after it. The last lines count lost and doubled
-rows.
+The table has, for each fault, the time until the job's health showed it; for each sink the time from
+the server's return until the sink had published a row that was sent after it; the longest time in
+which the other sinks published nothing; and the rows that were lost and doubled.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 import pyarrow as pa
-import redis
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from outage_faults import EMPTIED, KINDS, SERVERS, Servers, Strike, servers
+from outage_watch import Pauses, Watch
 
 import rheos as rh
-from rheos.observe.health import HealthState
-from rheos.testing.freezing_proxy import FreezingProxy
-from rheos.testing.servers import KafkaBroker, PostgresServer, RedisServer
+from rheos.job import JobState
+from rheos.observe.health import Severity
 
-RATE_PER_S = 100
-SETTLE_S = 8.0
-RESUMED_WITHIN_S = 180.0
-AFTERWARDS_S = 10.0
-SINKS = ("kafka", "postgres", "redis")
-
-
-@dataclass
-class Servers:
-    kafka: KafkaBroker
-    postgres: PostgresServer
-    redis: RedisServer
-    postgres_proxy: FreezingProxy
-    redis_proxy: FreezingProxy
-
-    def faults(self) -> Mapping[str, Callable[[float], None]]:
-        """Return the faults by name. Each takes the seconds that it lasts, and returns once the server
-        is back."""
-
-        def killed(server: Any) -> Callable[[float], None]:
-            def strike(away_s: float) -> None:
-                server.kill()
-                time.sleep(away_s)
-                server.start()
-
-            return strike
-
-        def frozen(server: Any) -> Callable[[float], None]:
-            def strike(away_s: float) -> None:
-                server.freeze()
-                time.sleep(away_s)
-                server.thaw()
-
-            return strike
-
-        found: dict[str, Callable[[float], None]] = {}
-        for name, server in (("kafka", self.kafka), ("postgres", self.postgres), ("redis", self.redis)):
-            found[f"{name}-killed"] = killed(server)
-            found[f"{name}-frozen"] = frozen(server)
-        found["postgres-cut"] = frozen(self.postgres_proxy)
-        found["redis-cut"] = frozen(self.redis_proxy)
-        return found
-
-
-@contextmanager
-def servers() -> Iterator[Servers]:
-    with ExitStack() as stack:
-        kafka = stack.enter_context(KafkaBroker())
-        postgres = stack.enter_context(PostgresServer())
-        stored = stack.enter_context(RedisServer())
-        ports = [int(server.address.rpartition(":")[2]) for server in (postgres, stored)]
-        proxies = [stack.enter_context(FreezingProxy(port)) for port in ports]
-        yield Servers(kafka, postgres, stored, *proxies)
+SETTLE_S = 10.0
+RESUMED_WITHIN_S = 120.0
+COMPLETE_WITHIN_S = 20.0
+EMPTIED_WITHIN_S = 90.0
+_ENDED = (JobState.FAILED, JobState.FINISHED, JobState.CANCELLED)
 
 
 @dataclass
-class Published:
-    """The numbers that each sink has published, as its readers see them."""
+class Outcome:
+    fault: str
+    away_s: float
+    shown_s: float | None
+    shown: str
+    resumed_s: dict[str, float | None]
+    others_paused_s: dict[str, float]
+    lost: int
+    doubled: int
+    restarts: int
 
-    counts: dict[str, Counter[int]] = field(default_factory=lambda: {s: Counter() for s in SINKS})
+    def line(self) -> str:
+        resumed = [_seconds(self.resumed_s[sink]) for sink in SERVERS]
+        others = ", ".join(f"{sink} {pause:.0f} s" for sink, pause in self.others_paused_s.items())
+        cells = [self.fault, f"{self.away_s:.0f} s", _seconds(self.shown_s), *resumed]
+        cells += [others or "no input", str(self.lost), str(self.doubled), str(self.restarts)]
+        return f"| {' | '.join(cells)} |"
 
-    def newest(self, sink: str) -> int:
-        return max(self.counts[sink], default=-1)
+
+HEAD = (
+    "| fault | away | shown after | Kafka resumed | PostgreSQL resumed | Redis resumed | longest pause "
+    "of the others | lost | doubled | restarts |\n|---|---|---|---|---|---|---|---|---|---|"
+)
 
 
-class Watch:
-    """Reads what was published, and feeds the topic, in threads of its own."""
+def _seconds(seconds: float | None) -> str:
+    return "no" if seconds is None else f"{seconds:.0f} s"
 
-    def __init__(self, at: Servers, url: str, store: str) -> None:
-        self.published = Published()
-        self.sent = 0
+
+class Drill:
+    """One job, and faults one after another."""
+
+    def __init__(self, at: Servers, watch: Watch, job: rh.JobHandle) -> None:
         self._at = at
-        self._url = url
-        self._store = store
-        self._ending = threading.Event()
-        self._feeding = threading.Event()
-        self._feeding.set()
+        self._watch = watch
+        self._job = job
 
-    @contextmanager
-    def watching(self) -> Iterator[Watch]:
-        parts = (self._feed, self._kafka, self._postgres, self._redis)
-        threads = [threading.Thread(target=part, daemon=True) for part in parts]
-        for thread in threads:
-            thread.start()
-        try:
-            yield self
-        finally:
-            self._ending.set()
-            for thread in threads:
-                thread.join(30)
-
-    def stop_feeding(self) -> None:
-        self._feeding.clear()
-
-    def _feed(self) -> None:
-        settings = {"message.timeout.ms": 1_200_000, "enable.idempotence": True, "log_level": 0}
-        producer = Producer({"bootstrap.servers": self._at.kafka.address, **settings})
+    def wait_for(self, reached: Callable[[], bool], within_s: float) -> float | None:
+        """Return after how many seconds that was reached; None if it was not."""
         began = time.monotonic()
-        while not self._ending.wait(0.05):
-            due = int((time.monotonic() - began) * RATE_PER_S)
-            while self._feeding.is_set() and self.sent < due:
-                producer.produce("in", json.dumps({"n": self.sent}))
-                self.sent += 1
-            producer.poll(0)
-        producer.flush(30)
+        while not reached():
+            if time.monotonic() - began > within_s:
+                return None
+            time.sleep(0.2)
+        return time.monotonic() - began
 
-    def _kafka(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._at.kafka.address,
-                "group.id": "watch",
-                "isolation.level": "read_committed",
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
+    def strike(self, server: str, kind: str, strike: Strike, away_s: float) -> Outcome:
+        time.sleep(SETTLE_S)
+        began, returned = time.monotonic(), threading.Event()
+        restarts = self._job.status().restarts
+        others = [sink for sink in SERVERS if sink != server] if server != "kafka" else []
+        pauses = Pauses(self._watch)
+        shown: list[tuple[float, str]] = []
+
+        def look() -> None:
+            while not returned.wait(0.5):
+                pauses.look()
+                found = self.shown()
+                if found and not shown:
+                    shown.append((time.monotonic() - began, found))
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        strike(away_s)
+        returned.set()
+        back, mark = time.monotonic(), self._watch.sent
+        resumed: dict[str, float | None] = {}
+
+        def all_resumed() -> bool:
+            for sink in SERVERS:
+                if sink not in resumed and self._watch.newest(sink) >= mark:
+                    resumed[sink] = time.monotonic() - back
+            return len(resumed) == len(SERVERS)
+
+        self.wait_for(all_resumed, RESUMED_WITHIN_S)
+        looking.join()
+        lost, doubled = self.complete(mark)
+        return Outcome(
+            fault=f"{server}-{kind}",
+            away_s=away_s,
+            shown_s=shown[0][0] if shown else None,
+            shown=shown[0][1] if shown else "",
+            resumed_s={sink: resumed.get(sink) for sink in SERVERS},
+            others_paused_s={sink: pauses.longest_s[sink] for sink in others},
+            lost=lost,
+            doubled=doubled,
+            restarts=self._job.status().restarts - restarts,
         )
-        consumer.assign([TopicPartition("out", 0, OFFSET_BEGINNING)])
-        while not self._ending.is_set():
-            message = consumer.poll(0.2)
-            if message is not None and not message.error():
-                self.published.counts["kafka"][json.loads(message.value())["n"]] += 1
-        consumer.close()
 
-    def _postgres(self) -> None:
-        def look() -> None:
-            with psycopg.connect(self._url, connect_timeout=3) as session:
-                session.execute("SET statement_timeout TO '3s'")
-                rows = session.execute("SELECT n, count(*) FROM published GROUP BY n").fetchall()
-            self.published.counts["postgres"] = Counter(dict(rows))
+    def complete(self, below: int) -> tuple[int, int]:
+        """Return how many of the numbers below `below` are lost, and how many rows are doubled."""
+        watch = self._watch
 
-        self._repeatedly(look)
+        def lost() -> int:
+            return sum(watch.lost(sink, below) for sink in SERVERS)
 
-    def _redis(self) -> None:
-        client = redis.from_url(self._store, socket_timeout=3, socket_connect_timeout=3)
+        self.wait_for(lambda: lost() == 0, COMPLETE_WITHIN_S)
+        return lost(), sum(watch.doubled(sink) for sink in SERVERS)
 
-        def look() -> None:
-            found = {int(key[2:]): 1 for key in client.scan_iter("n:*", count=10_000)}
-            self.published.counts["redis"] = Counter(found)
+    def empty(self, server: str) -> str:
+        """Return a line that says what became of a job whose server has lost everything."""
+        time.sleep(SETTLE_S)
+        began = time.monotonic()
+        self._at.empty(server)
+        found = self.wait_for(lambda: self._job.status().state in _ENDED, EMPTIED_WITHIN_S)
+        status = self._job.status()
+        if found is not None:
+            error = (status.failure or "").splitlines()
+            return f"| {server}-{EMPTIED} | ended after {found:.0f} s | {' '.join(error[:3])} |"
+        lost = self._watch.lost(server, self._watch.newest(server))
+        took = time.monotonic() - began
+        return f"| {server}-{EMPTIED} | runs after {took:.0f} s, {lost} rows gone | {self.shown()} |"
 
-        self._repeatedly(look)
-
-    def _repeatedly(self, look: Callable[[], None]) -> None:
-        while not self._ending.wait(0.5):
-            try:
-                look()
-            except Exception:  # The server is away.
-                continue
+    def shown(self) -> str:
+        """Return what the gravest finding of the job says; an empty string if there is none."""
+        health = self._job.status().health
+        if health is None or not health.findings or health.findings[0].severity is Severity.NOTE:
+            return ""
+        return health.findings[0].what
 
 
 def submit(at: Servers, folder: str) -> rh.JobHandle:
@@ -196,85 +180,22 @@ def submit(at: Servers, folder: str) -> rh.JobHandle:
         checkpoint_dir=f"{folder}/checkpoints",
         checkpoint_interval="1s",
     )
+    brokers = at.address("kafka")
     source = rh.kafka.source(
-        "in",
-        brokers=at.kafka.address,
-        schema=pa.schema([("n", pa.int64())]),
-        format=rh.formats.json(),
+        "in", brokers=brokers, schema=pa.schema([("n", pa.int64())]), format=rh.formats.json()
     )
     rows = env.from_source(source, uid="in")
-    proxied = f"127.0.0.1:{at.postgres_proxy.port}"
-    url = at.postgres.url.replace(at.postgres.address, proxied)
-    store = at.redis.url.replace(at.redis.address, f"127.0.0.1:{at.redis_proxy.port}")
-    rows.sink_to(rh.kafka.sink("out", brokers=at.kafka.address), name="kafka", uid="kafka")
+    url = at.postgres.url.replace(at.postgres.address, at.address("postgres"))
+    store = at.redis.url.replace(at.redis.address, at.address("redis"))
+    rows.sink_to(rh.kafka.sink("out", brokers=brokers), name="kafka", uid="kafka")
     rows.sink_to(rh.postgres.sink("published", url=url), name="postgres", uid="postgres")
     rows.sink_to(rh.redis.sink(store, key="n:{n}"), name="redis", uid="redis")
     return env.execute_async("outages")
 
 
-@dataclass
-class Outcome:
-    fault: str
-    away_s: float
-    shown_s: float | None
-    resumed_s: dict[str, float | None]
-
-    def line(self) -> str:
-        cells = [self.fault, f"{self.away_s:.0f} s", _seconds(self.shown_s)]
-        return " | ".join(["", *cells, *(_seconds(self.resumed_s[sink]) for sink in SINKS), ""]).strip()
-
-
-def _seconds(seconds: float | None) -> str:
-    return "no" if seconds is None else f"{seconds:.0f} s"
-
-
-class Drill:
-    def __init__(self, at: Servers, watch: Watch, job: rh.JobHandle) -> None:
-        self._at = at
-        self._watch = watch
-        self._job = job
-
-    def wait_for(self, reached: Callable[[], bool], within_s: float) -> float | None:
-        began = time.monotonic()
-        while not reached():
-            if time.monotonic() - began > within_s:
-                return None
-            time.sleep(0.2)
-        return time.monotonic() - began
-
-    def strike(self, fault: str, away_s: float) -> Outcome:
-        time.sleep(SETTLE_S)
-        began, returned = time.monotonic(), threading.Event()
-        shown: list[float] = []
-
-        def look() -> None:
-            while not returned.wait(0.5):
-                if self._is_shown() and not shown:
-                    shown.append(time.monotonic() - began)
-
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
-        self._at.faults()[fault](away_s)
-        returned.set()
-        back, mark = time.monotonic(), self._watch.sent
-        resumed: dict[str, float | None] = {}
-        for sink in SINKS:
-            newest = lambda sink=sink: self._watch.published.newest(sink) >= mark  # noqa: E731
-            found = self.wait_for(newest, RESUMED_WITHIN_S)
-            resumed[sink] = None if found is None else time.monotonic() - back
-        looking.join()
-        return Outcome(fault, away_s, shown[0] if shown else None, resumed)
-
-    def _is_shown(self) -> bool:
-        health = self._job.status().health
-        return health is not None and health.state in (HealthState.STUCK, HealthState.FAILING)
-
-
-def main() -> None:
-    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    given.add_argument("--away", type=float, nargs="+", default=[5.0, 60.0])
-    given.add_argument("--only", nargs="+")
-    options = given.parse_args()
+@contextmanager
+def running_job() -> Iterator[Drill]:
+    """A job that publishes to all sinks, at servers of its own."""
     with servers() as at, tempfile.TemporaryDirectory(prefix="outages-") as folder:
         admin = AdminClient({"bootstrap.servers": at.kafka.address})
         for made in admin.create_topics([NewTopic("in", 2, 1), NewTopic("out", 1, 1)]).values():
@@ -282,31 +203,47 @@ def main() -> None:
         with psycopg.connect(at.postgres.url) as session:
             session.execute("CREATE TABLE published (n bigint)")
         job = submit(at, folder)
-        watch = Watch(at, at.postgres.url, at.redis.url)
+        watch = Watch(at)
         with watch.watching():
             drill = Drill(at, watch, job)
-            if drill.wait_for(lambda: all(watch.published.newest(s) > 0 for s in SINKS), 300) is None:
-                sys.exit("the job published nothing within 300 s")
-            faults = options.only or list(at.faults())
-            print("| fault | away | shown after | Kafka resumed | PostgreSQL resumed | Redis resumed |")
-            print("|---|---|---|---|---|---|", flush=True)
-            for fault, away_s in itertools.product(faults, options.away):
-                print(drill.strike(fault, away_s).line(), flush=True)
-            watch.stop_feeding()
-            everything = range(watch.sent)
+            publishes = lambda: all(watch.newest(sink) > 0 for sink in SERVERS)  # noqa: E731
+            if drill.wait_for(publishes, 300) is None:
+                sys.exit(f"the job published nothing within 300 s: {job.status()}")
+            try:
+                yield drill
+            finally:
+                job.cancel()
 
-            def complete() -> bool:
-                return all(len(watch.published.counts[sink]) >= len(everything) for sink in SINKS)
 
-            drill.wait_for(complete, RESUMED_WITHIN_S)
-            time.sleep(AFTERWARDS_S)
-            for sink in SINKS:
-                counts = watch.published.counts[sink]
-                lost = len(set(everything) - set(counts))
-                doubled = sum(count > 1 for count in counts.values())
-                print(f"{sink}: {len(everything):,} rows sent, {lost:,} lost, {doubled:,} doubled")
-            print(f"restarts: {job.status().restarts}")
-        job.cancel()
+def strike_all(faults: Sequence[tuple[str, str]], away: Sequence[float]) -> None:
+    print(HEAD, flush=True)
+    with running_job() as drill:
+        for (server, kind), away_s in itertools.product(faults, away):
+            strike = drill._at.strike(server, kind)
+            if strike is None:
+                print(f"| {server}-{kind} | not permitted here |", flush=True)
+                continue
+            outcome = drill.strike(server, kind, strike, away_s)
+            print(outcome.line(), flush=True)
+            print(f"  {outcome.fault}: {outcome.shown}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    given.add_argument("--away", type=float, nargs="+", default=[20.0])
+    given.add_argument("--only", nargs="+", default=[])
+    options = given.parse_args()
+    known = list(itertools.product(SERVERS, [*KINDS, EMPTIED]))
+    faults = [each for each in known if not options.only or "-".join(each) in options.only]
+    if not faults:
+        given.error(f"--only takes some of {', '.join('-'.join(each) for each in known)}")
+    struck = [each for each in faults if each[1] != EMPTIED]
+    if struck:
+        strike_all(struck, options.away)
+    for server, kind in faults:
+        if kind == EMPTIED:
+            with running_job() as drill:
+                print(drill.empty(server), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from rheos.connectors.postgres.staged_rows import StagedTableRows, StageTable, d
 from rheos.errors import InputError, RheosError, UnavailableError, UnrestorableError
 from rheos.host.inline_io import InlineIo
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.testing.freezing_proxy import FreezingProxy
+from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.ports import ManualClock
 from tests.connectors.postgres.databases import Database
 
@@ -78,7 +78,7 @@ def test_rows_are_staged_in_files_while_the_server_is_away_and_then_in_the_serve
 ) -> None:
     database.run("CREATE TABLE away (key bigint, n bigint)")
     port = int(database.server.address.rpartition(":")[2])
-    with FreezingProxy(port) as proxy:
+    with FaultyProxy(port) as proxy:
         url = database.url.replace(database.server.address, f"127.0.0.1:{proxy.port}")
         clock = ManualClock()
         writer = opened(prepared(rh.postgres.sink("away", url=url)), clock)
@@ -116,7 +116,7 @@ def test_a_server_that_answers_nothing_holds_the_writer_up_once(
     monkeypatch.setattr(writing, "_STAGED_WITHIN_S", 0.2)
     monkeypatch.setattr(writing, "_GATHER_ROWS", 1)
     port = int(database.server.address.rpartition(":")[2])
-    with FreezingProxy(port) as proxy:
+    with FaultyProxy(port) as proxy:
         url = database.url.replace(database.server.address, f"127.0.0.1:{proxy.port}")
         sink = prepared(rh.postgres.sink("frozen", url=url))
         writer = opened(sink)

@@ -10,7 +10,7 @@ from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 from rheos.connectors.postgres.watched import WatchedSession
 from rheos.errors import UnavailableError
-from rheos.testing.freezing_proxy import FreezingProxy
+from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database
 
 
@@ -21,13 +21,13 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def proxy(database: Database) -> Iterator[FreezingProxy]:
+def proxy(database: Database) -> Iterator[FaultyProxy]:
     parameters = dict(ServerOptions.of(database.url).parameters)
-    with FreezingProxy(int(parameters["port"]), parameters["host"]) as proxy:
+    with FaultyProxy(int(parameters["port"]), parameters["host"]) as proxy:
         yield proxy
 
 
-def through(proxy: FreezingProxy, database: Database) -> ServerOptions:
+def through(proxy: FaultyProxy, database: Database) -> ServerOptions:
     options = {"host": "127.0.0.1", "port": proxy.port, "sslmode": "disable"}
     return ServerOptions.of(database.url, options)
 
@@ -39,7 +39,7 @@ def one(session: ServerSession) -> int:
 
 @pytest.mark.usefixtures("short_limits")
 def test_a_server_that_freezes_is_unavailable_and_used_again_when_it_answers(
-    proxy: FreezingProxy, database: Database
+    proxy: FaultyProxy, database: Database
 ) -> None:
     session = WatchedSession(through(proxy, database), "the table t cannot be written")
     assert session.do(one) == 1

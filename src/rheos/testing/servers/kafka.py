@@ -40,6 +40,8 @@ class KafkaBroker(JavaServer):
             itself: `certificate` is what a client is to trust.
         joins: the first broker of the Kafka that this one is to be a part of. That one is started
             before, and has the controller.
+        behind: ports of proxies in front of it, by the ports where they forward to. A client that comes
+            to such a port is sent back to the proxy, and not to `address`.
         settings: the broker's own settings, as in its `server.properties`, over those of this class.
     """
 
@@ -56,6 +58,7 @@ class KafkaBroker(JavaServer):
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         joins: KafkaBroker | None = None,
+        behind: Mapping[int, int] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(port=port, data=data)
@@ -70,6 +73,7 @@ class KafkaBroker(JavaServer):
         if joins is not None:
             joins._brokers += 1
             self._node = joins._brokers
+        self._behind = dict(behind or {})
         self._settings = dict(settings or {})
         self._controller_port: int | None = None
         # It may not begin with a hyphen.
@@ -120,7 +124,13 @@ class KafkaBroker(JavaServer):
         if self._tls:
             self._tls_port = self._tls_port or free_port()
             listeners["TLS"] = ("SSL", self.tls_address)
+        for number, own in enumerate(self._behind):
+            listeners[f"BEHIND{number}"] = ("PLAINTEXT", f"{HOST}:{own}")
         at = [f"{name}://{address}" for name, (_, address) in listeners.items()]
+        told = {f"{HOST}:{own}": f"{HOST}:{proxy}" for own, proxy in self._behind.items()}
+        advertised = [
+            f"{name}://{told.get(address, address)}" for name, (_, address) in listeners.items()
+        ]
         protocols = {"CONTROLLER": "PLAINTEXT", **{name: by for name, (by, _) in listeners.items()}}
         controller = f"{HOST}:{first._controller_port}"
         has_controller = first is self
@@ -131,7 +141,7 @@ class KafkaBroker(JavaServer):
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(f"{n}:{by}" for n, by in protocols.items()),
             "listeners": ",".join([*at, *([f"CONTROLLER://{controller}"] if has_controller else [])]),
-            "advertised.listeners": ",".join(at),
+            "advertised.listeners": ",".join(advertised),
             "log.dirs": folder / "log",
             # One broker has no others to copy to, and a group does not wait for members that come late.
             "offsets.topic.replication.factor": 1,
