@@ -31,7 +31,6 @@ from rheos.errors import (
     InputError,
     InternalError,
     JobFailedError,
-    OutOfMemoryError,
     ProgramError,
     RheosError,
     SchemaError,
@@ -41,7 +40,6 @@ from rheos.errors import (
     UnavailableError,
     UnrestorableError,
     UserFunctionError,
-    WorkerLostError,
 )
 from rheos.forks.difference import OutputDifference
 from rheos.forks.forking import ForkResult, fork
@@ -167,7 +165,6 @@ __all__ = [
     "MapState",
     "OperatorListState",
     "OperatorUnionState",
-    "OutOfMemoryError",
     "OutputDifference",
     "Parameters",
     "ProcessContext",
@@ -208,7 +205,6 @@ __all__ = [
     "WindowContext",
     "WindowFunction",
     "WindowedStream",
-    "WorkerLostError",
     "agg",
     "cassandra",
     "col",

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.checkpoint import driver_note, log_entries, savepoint
+from rheos.connectors import spilling
 from rheos.connectors.files import committer
 from rheos.connectors.kafka import staged_epochs
 from rheos.connectors.postgres import staged_rows
@@ -118,6 +119,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
         lambda data: history_files.decode_segment(_HISTORY, data, "job"),
     ),
     "committable": _bounded(committer.decode_staged, UnrestorableError),
+    "spilled epoch": _bounded(spilling.decode_spilled, UnrestorableError),
     "staged table rows": _bounded(staged_rows.decode_staged, UnrestorableError),
     "staged epoch": _bounded(staged_epochs.decode_epoch, UnrestorableError),
     # A note that cannot be read is one without an owner.
@@ -242,6 +244,11 @@ def _true_messages() -> dict[str, list[bytes]]:
                     f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9
                 )
             )
+        ],
+        "spilled epoch": [
+            spilling.SpilledEpoch(
+                1, 3, StagedFile("1/0123456789ab-0.arrow", 2, 9, b"sums"), 8
+            ).encoded()
         ],
         "staged table rows": [
             staged_rows.StagedTableRows(

@@ -27,10 +27,12 @@ class BackOff:
     def failing(self) -> bool:
         return self._since_us is not None
 
-    def failed(self, now_us: int) -> int | None:
-        """It has failed: how long to wait before the next try; None where it has for `retry_for_us`."""
+    def failed(self, now_us: int, began_us: int | None = None) -> int | None:
+        """It has failed: how long to wait before the next try; None where it has for `retry_for_us`.
+        `began_us`: when the first try began, if that is to count."""
         if self._since_us is None:
-            self._since_us, self._wait_us = now_us, self._first_us
+            self._since_us = now_us if began_us is None else began_us
+            self._wait_us = self._first_us
         if self.failing_for_us(now_us) >= self._retry_for_us:
             return None
         wait_us, self._wait_us = self._wait_us, min(2 * self._wait_us, self._longest_us)

@@ -344,6 +344,10 @@ class Committer(ABC):
     checkpoint by checkpoint, each before the subtasks hear that it is complete. In the runtimes that
     have a SparkSession it is active in the thread that commits."""
 
+    for_outages: ClassVar[bool] = False
+    """It publishes only what was staged while the target was away. Otherwise the writers deliver rows
+    at once, at least once."""
+
     def of_log(self, log: str) -> Committer:
         """The committer for one log, called before it commits on the driver. Only within a log do the
         numbers of checkpoints rise; a job whose log is lost begins another, and counts from one."""

@@ -19,6 +19,11 @@ class Patience:
         self._logger = logger
         self._back_off = BackOff(retry_for_ms * 1000)
         self._retried = retried
+        self._began_us: int | None = None
+
+    def begin(self) -> None:
+        """Count the time from now on. Without this call, it counts from the first failure."""
+        self._began_us = monotonic_ns() // 1000
 
     def spend(self, error: RheosError) -> None:
         """Waits before the next try; raises the error where it does not pass (only UnavailableError
@@ -28,7 +33,7 @@ class Patience:
         if not self._back_off.failing:
             self._logger.warning("%s; trying again", error.what)
         SERVERS_AWAY.failed(self, error.what)
-        wait_us = self._back_off.failed(monotonic_ns() // 1000)
+        wait_us = self._back_off.failed(monotonic_ns() // 1000, self._began_us)
         if wait_us is None:
             SERVERS_AWAY.forget(self)
             raise error from None

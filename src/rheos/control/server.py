@@ -41,7 +41,7 @@ from rheos.control.commands import (
     encode,
     request_decoder,
 )
-from rheos.errors import ConfigurationError, RheosError, unexpected
+from rheos.errors import ConfigurationError, InternalError, RheosError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
 from rheos.job import JobConfig, JobHandle, shown_settings
@@ -125,7 +125,7 @@ class CommandServer:
                 try:
                     self._hear(dict(poller.poll(_LOOK_EVERY_MS)))
                 except Exception as error:
-                    what = f"a command could not be answered: {unexpected(error)}"
+                    what = f"a command could not be answered: {InternalError.of(error)}"
                     print(printable_lines(what, ""), file=sys.stderr)
                 over = self._job_is_over()
             self._answer_the_last()
@@ -251,4 +251,4 @@ class CommandServer:
             return Refused.of(error)
         except BaseException as error:
             # Whatever it is, who asked hears of it, and the command counts as done.
-            return Refused.of(unexpected(error))
+            return Refused.of(InternalError.of(error))

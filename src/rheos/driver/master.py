@@ -90,7 +90,7 @@ from rheos.driver.sources_and_sinks import (
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.driver.waits import Waits, call_wait
-from rheos.errors import CheckpointError, OutOfMemoryError, RheosError, TransportError, WorkerLostError
+from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 from rheos.observe.health import JobHealth
@@ -426,22 +426,13 @@ class Master:
             case StacksSampled():
                 self._profiles.sampled(event)
             case Failed():
-                error = self._with_memory(event.error.error())
-                self._feed(SubtaskFailed(event.attempt, event.subtask, error))
-            case AttemptLost():
-                self._feed(replace(event, error=self._with_memory(event.error)))
+                self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
             case Acknowledge():
                 self._metrics.acknowledged(event)
                 self._figures.acknowledged(event)
                 self._feed(event)
             case _:
                 self._feed(event)
-
-    def _with_memory(self, error: RheosError) -> RheosError:
-        """The error, with what memory was used for if it may be for lack of memory. Returns itself."""
-        if isinstance(error, OutOfMemoryError | WorkerLostError):
-            error.detail = "\n".join(filter(None, [self._figures.memory(), error.detail]))
-        return error
 
     def _feed(self, event: Event) -> None:
         """The event and all that follows from it at once."""

@@ -23,13 +23,12 @@ from rheos.connectors.cassandra.columns import (
     identity,
     values,
 )
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.patience import Patience
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
+from rheos.connectors.spilling import Count, Delivery, SpillingSink
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
 from rheos.site import located_at_call
 
 _TOGETHER_ROWS = 4096
@@ -75,8 +74,9 @@ def sink(
         ttl: how long a row stays after it was written last ("30d").
         consistency: how many replicas must have a row: "ONE", "LOCAL_QUORUM", "ALL", ...
         at_once: how many rows are on their way at the most, for each subtask.
-        retry_for: how long what nodes cannot take for now is sent again before the job fails, and is
-            restarted by its strategy. Each time is counted (`retries`).
+        retry_for: how long what nodes cannot take for now is sent again when the job is submitted. A
+            job that runs waits as long as it takes: rows are staged next to the checkpoints, and other
+            sinks continue. Each time is counted (`retries`).
         user, password: by which to come in. They are shown nowhere.
         datacenter: the one whose nodes are asked; by default that of the first host.
         options: further options of the client (cassandra.cluster.Cluster), such as ssl_context. Their
@@ -96,7 +96,7 @@ def sink(
         raise ProgramError(f"ttl={ttl!r} is longer than 20 years, which is the most")
     contact = Contact.of(hosts, user, password, datacenter, options)
     target = CassandraTable(found[1], found[2], delete, ttl_s)
-    return CassandraSink(contact, target, consistency, at_once, duration_ms(retry_for))
+    return CassandraSink(duration_ms(retry_for), contact, target, consistency, at_once)
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,13 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class CassandraSink(Sink):
+class CassandraSink(SpillingSink):
     """Made by `sink`."""
 
     contact: Contact
     table: CassandraTable
     consistency: str
     at_once: int
-    retry_for_ms: int
 
     def validate(self, schema: pa.Schema) -> None:
         delete = self.table.delete
@@ -193,21 +192,21 @@ class CassandraSink(Sink):
             finally:
                 session.close()
 
-    def open(self, ctx: SinkContext) -> SinkWriter:
-        return CassandraWriter(self, ctx)
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+        return CassandraDelivery(self, count, patience_ms)
 
     def describe(self) -> str:
         return f"Cassandra table {self.table} at {self.contact.address}"
 
 
-class CassandraWriter(SinkWriter):
+class CassandraDelivery(Delivery):
     """Writes some thousands of rows at a time, and waits for all of them: so none is overtaken by an
     older one."""
 
-    def __init__(self, sink: CassandraSink, ctx: SinkContext) -> None:
+    def __init__(self, sink: CassandraSink, count: Count, patience_ms: int) -> None:
         self._sink = sink
         self._table = sink.table
-        self._patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1), LOGGER)
+        self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
         self._session: CassandraSession | None = None
         self._names = [column.name for column in sink.table.columns]
         self._key = [self._names.index(column.name) for column in sink.table.key]
@@ -221,26 +220,25 @@ class CassandraWriter(SinkWriter):
         self._count += batch.num_rows
         self._size_bytes += batch.nbytes
         if self._count >= _TOGETHER_ROWS or self._size_bytes >= _TOGETHER_BYTES:
-            self._flush()
-
-    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        self._flush()
-        return []
+            self.settle()
 
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
 
-    def _flush(self) -> None:
+    def settle(self) -> None:
         if not self._gathered:
             return
         rows = pa.concat_batches(self._gathered)
         self._gathered, self._count, self._size_bytes = [], 0, 0
         for begin in range(0, rows.num_rows, _TOGETHER_ROWS):
-            self._write(rows.slice(begin, _TOGETHER_ROWS))
+            part = rows.slice(begin, _TOGETHER_ROWS)
+            self._write(part)
+            self.settled_rows += part.num_rows
 
     def _write(self, rows: Batch) -> None:
         left = self._newest_of_each(rows)
+        self._patience.begin()
         while left:
             try:
                 if self._session is None:

@@ -57,8 +57,11 @@ class KafkaCluster:
         *,
         read_committed: bool = True,
         given_up: Callable[[], bool] = lambda: False,
+        within_s: float | None = None,
     ) -> None:
+        """`within_s`: how long the cluster may take to answer; by default `REACHED_WITHIN_S`."""
         client()
+        self._within_s = REACHED_WITHIN_S if within_s is None else within_s
         self._options = options
         self._given_up = given_up
         self._spec = admin_module().OffsetSpec
@@ -90,7 +93,7 @@ class KafkaCluster:
         if not names:
             return []
         asked = client().TopicCollection(list(names))
-        futures = self._admin.describe_topics(asked, request_timeout=REACHED_WITHIN_S)
+        futures = self._admin.describe_topics(asked, request_timeout=self._within_s)
         found = []
         for name in sorted(names):
             try:
@@ -106,16 +109,14 @@ class KafkaCluster:
         admin = admin_module()
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
         try:
-            [asked] = self._admin.describe_configs(
-                [resource], request_timeout=REACHED_WITHIN_S
-            ).values()
-            return int(asked.result(2 * REACHED_WITHIN_S)["max.message.bytes"].value)
+            [asked] = self._admin.describe_configs([resource], request_timeout=self._within_s).values()
+            return int(asked.result(2 * self._within_s)["max.message.bytes"].value)
         except (client().KafkaException, KeyError, ValueError, TypeError):
             return None
 
     def _names(self) -> list[str]:
         """Of all topics. Waits for a cluster that is away, but not where it refuses this client."""
-        deadline = time.monotonic() + REACHED_WITHIN_S
+        deadline = time.monotonic() + self._within_s
         while True:
             try:
                 return sorted(self._admin.list_topics(timeout=_ASKED_AGAIN_S).topics)
@@ -159,7 +160,7 @@ class KafkaCluster:
             raise self._error(error, doing) from None
         try:
             found = self._asked_until_it_knows(
-                partial(consumer.committed, asked, REACHED_WITHIN_S), doing
+                partial(consumer.committed, asked, self._within_s), doing
             )
         finally:
             consumer.close()
@@ -170,7 +171,7 @@ class KafkaCluster:
 
     def _asked_until_it_knows(self, ask: Callable[[], Any], doing: str) -> Any:
         """A broker that makes the place for offsets of groups says for a moment that there is none."""
-        deadline = time.monotonic() + REACHED_WITHIN_S
+        deadline = time.monotonic() + self._within_s
         while True:
             try:
                 return ask()
@@ -189,7 +190,7 @@ class KafkaCluster:
         futures = self._admin.list_offsets(
             asked,
             isolation_level=level.READ_COMMITTED if self._committed_only else level.READ_UNCOMMITTED,
-            request_timeout=REACHED_WITHIN_S,
+            request_timeout=self._within_s,
         )
         found: Mapping[Partition, Any] = {(of.topic, of.partition): f for of, f in futures.items()}
         return {

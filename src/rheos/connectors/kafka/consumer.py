@@ -38,7 +38,7 @@ from rheos.connectors.kafka.partition import (
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import RheosError, UnavailableError, unexpected
+from rheos.errors import InternalError, RheosError, UnavailableError
 
 AHEAD_BYTES = 1 << 25
 """What is decoded and waits to be taken, over all partitions."""
@@ -68,6 +68,9 @@ _FETCHING: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 32_768,
 }
 """Where the user gives no others."""
+_LOOKED_WITHIN_S = 5.0
+"""Seconds that a look at the topics may take while they are read: nothing is polled meanwhile. Where an
+answer is lost with a link that is cut, rows flow again as soon after its return."""
 _NO_GROUP = "rheos"
 """The client wants a name, and makes no use of it where nothing is committed: that it may not use the
 name is no error then."""
@@ -182,6 +185,7 @@ class TopicConsumer(SourceClient):
                 self._options,
                 read_committed=self._read_committed,
                 given_up=lambda: self._closing,
+                within_s=_LOOKED_WITHIN_S,
             )
             self._watch = TopicWatch(cluster, time.monotonic)
             self._consumer = self._made()
@@ -192,7 +196,7 @@ class TopicConsumer(SourceClient):
         except client().KafkaException as error:
             self._failed = self._error(error)
         except Exception as error:
-            self._failed = unexpected(error)
+            self._failed = InternalError.of(error)
         finally:
             if self._consumer is not None:
                 with contextlib.suppress(Exception):

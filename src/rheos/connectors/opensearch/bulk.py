@@ -76,6 +76,7 @@ class BulkSender:
         UnavailableError where patience has ended, ConfigurationError where the user is refused, or the
         index takes no rows."""
         left = list(actions)
+        self._patience.begin()
         while left:
             try:
                 left, error = self._send_once(left)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.opensearch.bulk import BulkSender
 from rheos.connectors.opensearch.client import LOGGER, Connection, Endpoint, client
 from rheos.connectors.opensearch.documents import (
@@ -21,10 +20,10 @@ from rheos.connectors.opensearch.documents import (
 from rheos.connectors.patience import Patience
 from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.schemas import check_changes_key
+from rheos.connectors.spilling import Count, Delivery, SpillingSink
 from rheos.errors import ProgramError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
 from rheos.site import located_at_call
 
 _TOGETHER_ROWS = 4096
@@ -71,7 +70,8 @@ def sink(
             id, row and reason, or "skip", which counts it (`rejected`).
         max_request_bytes: of a bulk request, at the most.
         retry_for: how long requests that are not taken for now (429, 503, no connection) are sent again
-            before the job fails, and is restarted by its strategy. Each time is counted (`retries`).
+            when the job is submitted. A job that runs waits as long as it takes: rows are staged next
+            to the checkpoints, and other sinks continue. Each time is counted (`retries`).
         api_key: instead of a user. It is shown nowhere.
         ca_certs: the file with the certificates that the server is known by.
     """
@@ -89,17 +89,17 @@ def sink(
             f"max_request_bytes={max_request_bytes!r} is less than {_LEAST_REQUEST_BYTES}"
         )
     return OpenSearchSink(
+        duration_ms(retry_for),
         Endpoint(url, api_key, ca_certs),
         index,
         DocumentLayout(id, version, delete),
         on_error,
         max_request_bytes,
-        duration_ms(retry_for),
     )
 
 
 @dataclass(frozen=True)
-class OpenSearchSink(Sink):
+class OpenSearchSink(SpillingSink):
     """Made by `sink`."""
 
     endpoint: Endpoint
@@ -107,7 +107,6 @@ class OpenSearchSink(Sink):
     layout: DocumentLayout
     on_error: OnError
     max_request_bytes: int
-    retry_for_ms: int
 
     def validate(self, schema: pa.Schema) -> None:
         self.layout.check(schema)
@@ -131,51 +130,52 @@ class OpenSearchSink(Sink):
         finally:
             connection.close()
 
-    def open(self, ctx: SinkContext) -> SinkWriter:
-        return OpenSearchWriter(self, ctx)
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+        return OpenSearchDelivery(self, schema, count, patience_ms)
 
     def describe(self) -> str:
         return f"index {self.index} at {self.endpoint.address}"
 
 
-class OpenSearchWriter(SinkWriter):
+class OpenSearchDelivery(Delivery):
     """Gathers rows until they are worth a request."""
 
-    def __init__(self, sink: OpenSearchSink, ctx: SinkContext) -> None:
+    def __init__(self, sink: OpenSearchSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
         self._layout = sink.layout
         self._max_request_bytes = sink.max_request_bytes
-        self._encoder = DocumentEncoder(sink.layout, ctx.schema)
+        self._encoder = DocumentEncoder(sink.layout, schema)
         self._connection = Connection(sink.endpoint)
-        patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1), LOGGER)
+        patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
         self._sender = BulkSender(
             self._connection,
             sink.index,
             patience,
-            ctx.count,
+            count,
             versioned=sink.layout.version is not None,
             skip_bad=sink.on_error == "skip",
         )
         self._gathered: list[Action] = []
         self._gathered_bytes = 0
+        self._gathered_rows = 0
 
     def write(self, batch: Batch) -> None:
         for begin in range(0, batch.num_rows, _TOGETHER_ROWS):
-            actions = self._encoder.actions(batch.slice(begin, _TOGETHER_ROWS))
+            rows = batch.slice(begin, _TOGETHER_ROWS)
+            actions = self._encoder.actions(rows)
+            self._gathered_rows += rows.num_rows
             self._gathered += actions
             self._gathered_bytes += sum(len(action.lines) for action in actions)
             if len(self._gathered) >= _TOGETHER_ROWS or self._gathered_bytes >= self._max_request_bytes:
-                self._flush()
-
-    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        self._flush()
-        return []
+                self.settle()
 
     def close(self) -> None:
         self._connection.close()
 
-    def _flush(self) -> None:
+    def settle(self) -> None:
         actions, self._gathered, self._gathered_bytes = self._gathered, [], 0
         if self._layout.id is not None and self._layout.version is None:
             actions = newest_of_each(actions)
         for part in cut(actions, self._max_request_bytes):
             self._sender.send(part)
+        self.settled_rows += self._gathered_rows
+        self._gathered_rows = 0

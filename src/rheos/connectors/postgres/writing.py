@@ -33,6 +33,7 @@ from rheos.connectors.postgres.staged_rows import (
     table_gone,
 )
 from rheos.connectors.postgres.tables import TargetTable
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFile, StagedFileWriter
 from rheos.connectors.staging_room import StagingRoom
 from rheos.errors import CheckpointError, FencedError, RheosError, UnavailableError
@@ -227,6 +228,7 @@ class TableStagingWriter(SinkWriter):
             assert pause_us is not None, "the server is tried without end"
             now_us = self._ctx.clock.monotonic_us()
             self._away_since = self._committer.commits, now_us + pause_us
+            SERVERS_AWAY.forget(self._session)  # The committer says from now on whether it is.
             self._ctx.count(SERVER_AWAY, 1)
             return False
         self._pauses.restore()

@@ -82,6 +82,10 @@ class RedisPatience:
         self._patience = Patience(retry_for_ms, retried, LOGGER)
         self._options = options
 
+    def begin(self) -> None:
+        """As `Patience.begin`."""
+        self._patience.begin()
+
     def spend(self, error: Exception, doing: str, record: str | None = None) -> None:
         """Waits before the next try, or raises the RheosError where there is to be none."""
         self._patience.spend(redis_error(error, doing, self._options, record=record))

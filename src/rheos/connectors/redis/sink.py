@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.formatted import check_format
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import (
@@ -35,11 +34,11 @@ from rheos.connectors.redis.connection import (
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import as_fields, check_fields
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
+from rheos.connectors.spilling import Count, Delivery, SpillingSink
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
 from rheos.site import located_at_call
 
 _TOGETHER_ROWS = 4096
@@ -80,8 +79,9 @@ def sink(
         separators: what becomes of a row whose value holds the text that stands behind its column in
             `key`, so that it could meet the key of another row: "refuse" it with an error, "escape" the
             value (percent-encoded), or "keep" the key as it is. The last column may hold anything.
-        retry_for: how long a Redis that is away, or refuses for now, is tried again before the job
-            fails, and is restarted by its strategy. Each further try is counted (`retries`).
+        retry_for: how long a Redis that is away, or refuses for now, is tried again when the job is
+            submitted. A job that runs waits for it as long as it takes: rows are staged next to the
+            checkpoints, and other sinks continue. Each further try is counted (`retries`).
         options: further options of the client (redis-py's Connection), such as ssl_ca_certs. Their
             values are shown nowhere.
     """
@@ -96,7 +96,7 @@ def sink(
         None if ttl is None else duration_ms(ttl),
         delete,
     )
-    return RedisSink(RedisOptions.of(url, options), layout, duration_ms(retry_for))
+    return RedisSink(duration_ms(retry_for), RedisOptions.of(url, options), layout)
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,11 @@ class CommandEncoder:
 
 
 @dataclass(frozen=True)
-class RedisSink(Sink):
+class RedisSink(SpillingSink):
     """Made by `sink`."""
 
     options: RedisOptions
     layout: RedisLayout
-    retry_for_ms: int
 
     def validate(self, schema: pa.Schema) -> None:
         self.layout.check(schema)
@@ -225,48 +224,44 @@ class RedisSink(Sink):
         check_reachable(self.options, self.retry_for_ms, _DOING)
         return self
 
-    def open(self, ctx: SinkContext) -> SinkWriter:
-        return RedisWriter(self, ctx)
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+        return RedisDelivery(self, schema, count, patience_ms)
 
     def describe(self) -> str:
         form = "hashes" if self.layout.format is None else self.layout.format.describe()
         return f"Redis at {self.options.address}, keys {self.layout.key}, {form}"
 
 
-class RedisWriter(SinkWriter):
+class RedisDelivery(Delivery):
     """Some commands are on their way while the next rows come."""
 
-    def __init__(self, sink: RedisSink, ctx: SinkContext) -> None:
-        self._encoder = CommandEncoder(sink.layout, ctx.schema)
+    def __init__(self, sink: RedisSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
+        self._encoder = CommandEncoder(sink.layout, schema)
         self._connection = RedisConnection(sink.options)
-        self._patience = RedisPatience(sink.retry_for_ms, sink.options, lambda: ctx.count("retries", 1))
+        self._patience = RedisPatience(patience_ms, sink.options, lambda: count("retries", 1))
         self._sent: tuple[Batch, Commands] | None = None
 
     def write(self, batch: Batch) -> None:
         for rows in _cut(batch):
             commands = self._encoder.encode(rows)
-            self._settle()
+            self.settle()
             self._sent = rows, commands
+            self._patience.begin()
             try:
                 self._connection.send(commands.data)
             except (OSError, client().RedisError) as error:
                 self._patience.spend(error, _DOING)
                 self._send_again()
 
-    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        self._settle()
-        return []
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Waits for the answers to what was sent."""
+        self._patience.begin()
         while self._sent is not None:
             rows, commands = self._sent
             try:
                 self._connection.receive(commands.count)
                 self._sent = None
+                self.settled_rows += rows.num_rows
                 self._patience.restore()
             except RefusedError as refused:
                 record = shown_row(rows, commands.row_of(refused.reply))
@@ -275,6 +270,9 @@ class RedisWriter(SinkWriter):
             except (OSError, client().RedisError) as error:
                 self._patience.spend(error, _DOING)
                 self._send_again()
+
+    def close(self) -> None:
+        self._connection.close()
 
     def _send_again(self) -> None:
         assert self._sent is not None

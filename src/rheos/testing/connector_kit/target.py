@@ -34,7 +34,8 @@ class SinkTarget:
         self.sink.validate(schema)
 
     def has_committer(self) -> bool:
-        return self._of_job("job").committer() is not None
+        committer = self._of_job("job").committer()
+        return committer is not None and not committer.for_outages
 
     def check_is_sent(self) -> None:
         if not self.sink.in_process:

@@ -1,0 +1,368 @@
+"""Sinks that write at once, and whose target may be away: at least once, without holding up the job.
+
+Rows are delivered as they come. If the target is unavailable, the rows that it has not confirmed go to
+a file next to the job's checkpoints, and so do all rows after them. The file of an epoch is delivered
+once its checkpoint is complete, and that is retried until it succeeds. When no older file waits any
+more, the writer delivers what it has gathered since, in order, and then writes at once again.
+
+    delivering ──(UnavailableError)──> spilling ──(all earlier epochs are delivered)──> delivering
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self, TypeAlias
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.staged_files import StagedFile, StagedFileWriter, read_staged
+from rheos.connectors.staging_room import StagingRoom
+from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+
+LOGGER = logging.getLogger("rheos.sinks")
+SERVER_AWAY = "server_away"
+Count: TypeAlias = Callable[[str, int], None]
+
+PATIENCE_MS = 1_000
+"""Milliseconds for which a writer retries in place before its rows are staged. A call that took longer
+is not made again."""
+AHEAD_BYTES = 256 << 20
+"""Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
+limit the writer accepts no more rows, and they wait."""
+_FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
+_DONE = ".done"
+
+
+class Delivery(ABC):
+    """Delivers rows to a target, in their order. What it raises once ends its use."""
+
+    settled_rows: int = 0
+    """Number of rows that the target has confirmed, the first ones that were written."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Deliver rows, now or later. Raises UnavailableError once its patience is over."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait until the target has confirmed everything. Raises UnavailableError, too."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection. What is not settled may be lost."""
+
+
+@dataclass(frozen=True)
+class SpillingSink(Sink):
+    """A sink that delivers at once, and stages rows while its target is away."""
+
+    retry_for_ms: int
+    """How long an unavailable target is retried where nobody else retries: on the driver."""
+    folder: str = field(default="", kw_only=True, repr=False)
+    """Where rows are staged; empty before a runtime has named it."""
+
+    @abstractmethod
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+        """Return a new delivery of rows of the schema. It makes no connection yet.
+
+        Args:
+            schema: the visible columns of the rows.
+            count: adds to a named counter of the operator.
+            patience_ms: how long an unavailable target is retried in place.
+        """
+
+    def staged(self, folder: str) -> Self:
+        return replace(self, folder=folder)
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return SpillingWriter(self, ctx)
+
+    def committer(self) -> Committer | None:
+        return SpilledCommitter(self) if self.folder else None
+
+
+class SpilledEpoch(msgspec.Struct, frozen=True):
+    """The committable: the rows that one writer staged at the barrier of one checkpoint."""
+
+    attempt: int
+    checkpoint: int
+    file: StagedFile
+    size_bytes: int
+    """Size of the rows in memory."""
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+_decoder = msgspec.msgpack.Decoder(SpilledEpoch)
+
+
+def decode_spilled(committable: bytes) -> SpilledEpoch:
+    """Raises UnrestorableError if it is none, or names a file that no writer makes."""
+    try:
+        epoch = _decoder.decode(committable)
+        if _FILE.fullmatch(epoch.file.path) is None or epoch.file.rows <= 0:
+            raise ValueError(f"the file {epoch.file.path!r} with {epoch.file.rows} rows")
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UnrestorableError(
+            f"what the checkpoint says was staged is not as Rheos writes it: {error}",
+            hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
+        ) from error
+    return epoch
+
+
+class SpillingWriter(SinkWriter):
+    """Delivers rows, or stages them while the target is away."""
+
+    def __init__(self, sink: SpillingSink, ctx: SinkContext) -> None:
+        self._sink = sink
+        self._ctx = ctx
+        self._name = uuid4().hex[:12]
+        self._delivery = self._new_delivery()
+        self._unsettled: list[Batch] = []
+        self._settled_rows = 0
+        """Number of rows that are settled, and not in `_unsettled` any more."""
+        self._file: StagedFileWriter | None = None
+        """While rows are staged: their file."""
+        self._number = 0
+        self._epoch_bytes = 0
+        self._staged_bytes = 0
+        self._waiting: set[int] = set()
+        """The epochs that are staged and were not committed at the last barrier."""
+        self._room = StagingRoom(AHEAD_BYTES)
+        self._committer = OwnSpilledCommitter(sink, self._room) if sink.folder else None
+
+    def committer(self) -> Committer | None:
+        return self._committer
+
+    def has_room(self) -> bool:
+        return self._file is None or self._room.has_room(self._staged_bytes)
+
+    def write(self, batch: Batch) -> None:
+        if self._file is not None:
+            self._spill(batch)
+            return
+        self._unsettled.append(batch)
+        try:
+            self._delivery.write(batch)
+        except UnavailableError as error:
+            self._begin_to_spill(error)
+        else:
+            self._forget_settled()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        if self._file is None:
+            try:
+                self._delivery.settle()
+            except UnavailableError as error:
+                self._begin_to_spill(error)
+            else:
+                self._forget_settled()
+        committables: list[bytes] = []
+        if self._file is not None:
+            assert self._committer is not None
+            for name, count in self._committer.counted().items():
+                self._ctx.count(name, count)
+            self._waiting -= self._committer.committed
+            committables = self._end_epoch(checkpoint)
+        return committables
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.abandon()
+        self._delivery.close()
+
+    def _forget_settled(self) -> None:
+        while self._unsettled:
+            left = self._settled_rows + self._unsettled[0].num_rows - self._delivery.settled_rows
+            if left > 0:
+                break
+            self._settled_rows += self._unsettled.pop(0).num_rows
+
+    def _begin_to_spill(self, error: UnavailableError) -> None:
+        if self._committer is None:
+            raise error from None
+        LOGGER.warning("%s; rows are staged in files until it is back", error.what)
+        self._ctx.count(SERVER_AWAY, 1)
+        SERVERS_AWAY.failed(self._committer, error.what)
+        self._file = StagedFileWriter(SinkFolder(self._sink.folder))
+        self._committer.committed.clear()
+        unsettled, self._unsettled = self._unsettled, []
+        for batch in unsettled:
+            self._spill(batch)
+        self._renew_delivery()
+
+    def _renew_delivery(self) -> None:
+        self._delivery.close()
+        self._delivery = self._new_delivery()
+        self._settled_rows = 0
+
+    def _new_delivery(self) -> Delivery:
+        sink = self._sink
+        patience_ms = min(PATIENCE_MS, sink.retry_for_ms) if sink.folder else sink.retry_for_ms
+        return sink.delivery(self._ctx.schema, self._ctx.count, patience_ms)
+
+    def _spill(self, batch: Batch) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(f"{self._ctx.attempt}/{self._name}-{self._number}.arrow", batch)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._epoch_bytes += batch.nbytes
+        self._staged_bytes += batch.nbytes
+
+    def _end_epoch(self, checkpoint: CheckpointId) -> list[bytes]:
+        """Stage what the file has; or deliver it, if the target has all that is older again."""
+        assert self._file is not None
+        assert self._committer is not None
+        is_back = self._committer.committed and not self._waiting
+        if not self._file.is_open:
+            if is_back:
+                self._file = None
+            return []
+        try:
+            file = self._file.finish()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._number += 1
+        size_bytes, self._epoch_bytes = self._epoch_bytes, 0
+        if is_back and self._deliver(file):
+            self._staged_bytes -= size_bytes
+            self._file = None
+            return []
+        self._waiting.add(checkpoint)
+        return [SpilledEpoch(self._ctx.attempt, checkpoint, file, size_bytes).encoded()]
+
+    def _deliver(self, file: StagedFile) -> bool:
+        """Deliver a file in place. Returns False if the target is away again."""
+        folder = SinkFolder(self._sink.folder)
+        try:
+            for batch in read_staged(folder, file):
+                self._delivery.write(batch)
+                self._settled_rows += batch.num_rows
+            self._delivery.settle()
+        except UnavailableError:
+            assert self._committer is not None
+            self._committer.committed.clear()
+            self._renew_delivery()
+            return False
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with contextlib.suppress(OSError):  # The next attempt removes it.
+            folder.remove(file.path)
+        return True
+
+    def _unwritable(self, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"rows could not be staged in {self._sink.folder}, while the target is away: {error}",
+            operator=self._ctx.name,
+            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
+        )
+
+
+class SpilledCommitter(Committer):
+    """Delivers staged rows. A file that is delivered is replaced by a note of it."""
+
+    for_outages: ClassVar[bool] = True
+
+    def __init__(self, sink: SpillingSink, patience_ms: int | None = None) -> None:
+        self._sink = sink
+        self._patience_ms = sink.retry_for_ms if patience_ms is None else patience_ms
+        self._counts: Counter[str] = Counter()
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        self._commit(list(map(decode_spilled, committables)))
+
+    def _commit(self, epochs: Sequence[SpilledEpoch]) -> None:
+        for epoch in sorted(epochs, key=lambda epoch: epoch.checkpoint):
+            self._deliver(epoch)
+            self._committed(epoch)
+
+    def _committed(self, epoch: SpilledEpoch) -> None:
+        """Called after each epoch."""
+
+    def _deliver(self, epoch: SpilledEpoch) -> None:
+        folder, path = SinkFolder(self._sink.folder), epoch.file.path
+        if folder.exists(path + _DONE):
+            return
+        delivery: Delivery | None = None
+        try:
+            for batch in read_staged(folder, epoch.file):
+                if delivery is None:
+                    delivery = self._sink.delivery(batch.schema, self._count, self._patience_ms)
+                delivery.write(batch)
+            if delivery is not None:
+                delivery.settle()
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            if folder.exists(path + _DONE):  # Another committer was first.
+                return
+            raise UnrestorableError(
+                f"{epoch.file.rows} rows that were staged for checkpoint {epoch.checkpoint} cannot be "
+                f"read, and may not be in {self._sink.describe()}: {folder.path(path)}: {error}",
+                hint="was the checkpoint directory cleaned, or changed, while the job ran? put the "
+                "file back, or start the job from a savepoint before",
+            ) from error
+        finally:
+            if delivery is not None:
+                delivery.close()
+        folder.create(path + _DONE).close()
+        folder.remove(path)
+
+    def _count(self, name: str, by: int) -> None:
+        self._counts[name] += by
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        folder = SinkFolder(self._sink.folder)
+        kept = {decode_spilled(committable).file.path for committable in keep}
+        for attempt in folder.names(""):
+            if not attempt.isdigit() or int(attempt) >= before:
+                continue
+            for name in folder.names(attempt):
+                path = posixpath.join(attempt, name)
+                if path.removesuffix(_DONE) not in kept:
+                    folder.remove(path)
+            folder.remove_if_empty(attempt)
+
+
+class OwnSpilledCommitter(SpilledCommitter):
+    """The committer of a task, for what its own writer stages. Its caller retries it."""
+
+    def __init__(self, sink: SpillingSink, room: StagingRoom) -> None:
+        super().__init__(sink, patience_ms=0)
+        self._room = room
+        self.committed: set[int] = set()
+        """The epochs that were committed since the target was away last."""
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        epochs = list(map(decode_spilled, committables))
+        sizes = {epoch.checkpoint: epoch.size_bytes for epoch in epochs}
+        self._room.begin(sizes)
+        try:
+            self._commit(epochs)
+        except UnavailableError as error:
+            SERVERS_AWAY.failed(self, error.what)
+            raise
+        self._room.end(sizes)
+
+    def counted(self) -> Counter[str]:
+        """Return what was counted since the last call."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def _committed(self, epoch: SpilledEpoch) -> None:
+        self.committed.add(epoch.checkpoint)
+        SERVERS_AWAY.answered(self)
