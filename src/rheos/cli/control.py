@@ -1,5 +1,5 @@
-"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
-`logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
+"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`,
+`monitoring`, `story`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
@@ -79,6 +79,23 @@ def metrics(
     if history or checkpoint_dir is not None:
         raise typer.Exit(show_history(job, figure, checkpoint_dir, json))
     raise typer.Exit(show_metrics(job, figure, json))
+
+
+class Monitoring(StrEnum):
+    GRAFANA = "grafana"
+    ALERTS = "alerts"
+
+
+@app.command()
+def monitoring(
+    what: Annotated[
+        Monitoring, typer.Argument(help="A dashboard for Grafana, or alerting rules for Prometheus.")
+    ],
+) -> None:
+    """Print a Grafana dashboard (JSON) or Prometheus alerting rules (YAML) for the metrics of jobs."""
+    from rheos.cli.monitoring import show_alerts, show_dashboard
+
+    raise typer.Exit(show_dashboard() if what is Monitoring.GRAFANA else show_alerts())
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from rheos.checkpoint.config import CheckpointConfig
@@ -11,7 +11,7 @@ from rheos.health.judge import Memory, health
 from rheos.health.moment import JobMoment, Past
 from rheos.job import JobStatus
 from rheos.observe import figures as f
-from rheos.observe.health import JobHealth
+from rheos.observe.health import JobHealth, Severity
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.readings import Reading
@@ -76,9 +76,8 @@ class HealthKeeper:
         newest = self._newest
         if newest is None:
             return []
-        kinds = {each.kind.value: 0 for each in newest.findings}
-        for each in newest.findings:
-            kinds[each.kind.value] += 1
+        grave = (each for each in newest.findings if each.severity is not Severity.NOTE)
+        kinds = Counter(each.kind.value for each in grave)
         return [
             Reading(f.HEALTH.name, (), newest.state.rank),
             *(Reading(f.FINDINGS.name, (kind,), count) for kind, count in kinds.items()),

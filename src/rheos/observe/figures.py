@@ -186,7 +186,7 @@ FINDINGS = _gauge(
     "findings",
     Unit.COUNT,
     Scope.FINDING,
-    "number of findings of the kind that the health of the job has",
+    "number of findings of the kind that the health of the job has; notes do not count",
     over=Merge.MOST,
 )
 DRIVER_WAIT = _gauge(

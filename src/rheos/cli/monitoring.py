@@ -1,0 +1,21 @@
+"""What `rheos monitoring` prints: files for Grafana and Prometheus."""
+
+from __future__ import annotations
+
+import json
+
+
+def show_dashboard() -> int:
+    """Print the dashboard for Grafana."""
+    from rheos.observe.grafana import dashboard
+
+    print(json.dumps(dashboard(), indent=2))
+    return 0
+
+
+def show_alerts() -> int:
+    """Print the alerting rules for Prometheus."""
+    from rheos.health.alert_rules import rule_file
+
+    print(rule_file(), end="")
+    return 0

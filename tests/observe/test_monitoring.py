@@ -1,0 +1,184 @@
+"""The generated dashboard and alerting rules: expressions parse, and name declared metrics alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from rheos.cli.main import app
+from rheos.health.alert_rules import alert_rules, rule_file
+from rheos.health.kinds import KINDS
+from rheos.observe.exported import label_names
+from rheos.observe.figures import FIGURES, Figure, Kind
+from rheos.observe.grafana import WIDTH, dashboard
+from rheos.observe.health import HealthState
+from rheos.observe.promql import sample_name
+
+prometheus = pytest.importorskip("rheos.observe.prometheus")
+
+BY_SAMPLE = {sample_name(figure): figure for figure in FIGURES.values()}
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    """Every panel, in rows too, without the rows."""
+    for panel in dashboard()["panels"]:
+        yield from panel.get("panels", [])
+        if panel["type"] != "row":
+            yield panel
+
+
+def of_panels() -> Iterator[str]:
+    for panel in panels():
+        yield from (target["expr"] for target in panel["targets"])
+    yield from (each["expr"] for each in dashboard()["annotations"]["list"])
+
+
+def plain(expression: str) -> str:
+    """An expression of a dashboard, with its variables filled in as Grafana does."""
+    filled = expression.replace("$__rate_interval", "5m").replace("$job", "orders|visits")
+    assert "$" not in filled
+    return filled
+
+
+def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
+    """All selectors of an expression."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node
+        return
+    for name in ("expr", "vector_selector", "lhs", "rhs"):
+        if (inner := getattr(node, name, None)) is not None:
+            yield from selectors(inner)
+    args = getattr(node, "args", None)
+    for each in getattr(args, "args", args) or ():
+        yield from selectors(each)
+
+
+def checked(expression: str) -> list[Figure]:
+    """Parse an expression, and return the metrics that it uses. Its labels must be theirs."""
+    parsed = promql_parser.parse(expression)
+    used = []
+    for selector in selectors(parsed):
+        assert selector.name in BY_SAMPLE, f"no metric {selector.name} is declared: {expression}"
+        figure = BY_SAMPLE[selector.name]
+        used.append(figure)
+        labels = {*label_names(figure), "le"}
+        assert {matcher.name for matcher in selector.matchers.matchers} <= labels
+    grouped = {
+        label for found in re.findall(r"by \(([^)]*)\)", expression) for label in found.split(", ")
+    }
+    for figure in used:
+        extra = {"le"} if figure.kind is Kind.HISTOGRAM else set()
+        assert grouped <= {*label_names(figure), *extra}, expression
+    assert used, expression
+    return used
+
+
+def test_all_expressions_of_the_dashboard_parse_and_name_declared_metrics() -> None:
+    used = [figure for expression in of_panels() for figure in checked(plain(expression))]
+    assert set(used) == set(FIGURES.values()), "a declared metric has no panel"
+
+
+def test_a_metric_that_is_not_declared_is_found() -> None:
+    with pytest.raises(AssertionError, match="no metric rheos_nothing is declared"):
+        checked('sum by (job) (rheos_nothing{job="a"})')
+    with pytest.raises(AssertionError):
+        checked('sum by (operator) (rheos_uptime_s{job="a"})')
+    with pytest.raises(AssertionError):
+        checked('rheos_uptime_s{operator="a"}')
+    with pytest.raises(ValueError, match=r"."):
+        checked("sum by (job (rheos_uptime_s)")
+
+
+def test_the_dashboard_has_the_form_that_grafana_imports() -> None:
+    made = json.loads(json.dumps(dashboard()))
+    everything = [*made["panels"], *(each for row in made["panels"] for each in row.get("panels", []))]
+    ids = [panel["id"] for panel in everything]
+    assert len(set(ids)) == len(ids)
+    assert {panel["type"] for panel in everything} == {"row", "stat", "timeseries"}
+    for panel in everything:
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= WIDTH
+        assert at["h"] > 0
+        assert panel["title"]
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "${datasource}"
+            refs = [target["refId"] for target in panel["targets"]]
+            assert len(set(refs)) == len(refs) > 0
+    assert [each["name"] for each in made["templating"]["list"]] == ["datasource", "job"]
+    for key in ("uid", "title", "schemaVersion", "time", "refresh", "tags", "timezone"):
+        assert made[key]
+
+
+def test_panels_do_not_lie_on_each_other() -> None:
+    made = dashboard()["panels"]
+    open_now = [panel for panel in made if panel["type"] != "row" or not panel["panels"]]
+    for row in [open_now, *(panel["panels"] for panel in made if panel.get("panels"))]:
+        cells = [
+            (x, y)
+            for at in (panel["gridPos"] for panel in row)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        ]
+        assert len(set(cells)) == len(cells)
+
+
+def test_all_expressions_of_the_rules_parse_and_name_declared_metrics() -> None:
+    for rule in alert_rules():
+        assert checked(rule.expr)
+
+
+def test_there_is_a_rule_for_each_state_and_each_kind() -> None:
+    names = [rule.alert for rule in alert_rules()]
+    assert len(set(names)) == len(names) == len(HealthState) - 1 + len(KINDS) + 1
+    matched = {kind for kind in KINDS for rule in alert_rules() if f'"{kind.value}"' in rule.expr}
+    assert matched == set(KINDS)
+
+
+def test_the_rule_file_says_what_the_rules_say() -> None:
+    read = yaml.safe_load(rule_file())
+    (group,) = read["groups"]
+    assert (group["name"], len(group["rules"])) == ("rheos", len(alert_rules()))
+    for rule, shown in zip(alert_rules(), group["rules"], strict=True):
+        assert shown == {
+            "alert": rule.alert,
+            "expr": rule.expr,
+            "for": f"{rule.for_s}s",
+            "labels": {"severity": rule.severity},
+            "annotations": {"summary": rule.summary, "description": rule.description},
+        }
+        assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", rule.alert)
+        # Prometheus takes these as templates of Go.
+        assert re.findall(r"\{\{.*?\}\}", rule.summary + rule.description) == ["{{ $labels.job }}"]
+
+
+def test_names_are_those_that_are_exported() -> None:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    families = {
+        Kind.COUNTER: CounterMetricFamily,
+        Kind.GAUGE: GaugeMetricFamily,
+        Kind.HISTOGRAM: HistogramMetricFamily,
+    }
+    for figure in FIGURES.values():
+        name, meaning = prometheus._head(figure)
+        family = families[figure.kind](name, meaning, labels=label_names(figure))
+        values = ["x"] * len(label_names(figure))
+        if figure.kind is Kind.HISTOGRAM:
+            family.add_metric(values, [("+Inf", 1.0)], 1.0)
+        else:
+            family.add_metric(values, 1.0)
+        assert sample_name(figure) in {sample.name for sample in family.samples}
+
+
+def test_the_command_prints_both() -> None:
+    printed = CliRunner().invoke(app, ["monitoring", "grafana"])
+    assert json.loads(printed.stdout) == dashboard()
+    printed = CliRunner().invoke(app, ["monitoring", "alerts"])
+    assert printed.stdout == rule_file()
