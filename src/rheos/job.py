@@ -194,6 +194,18 @@ class LatencyStatus:
     """The least of all slots."""
 
 
+class WaitKind(Enum):
+    """What waits."""
+
+    CALL = "call"
+    """A call of the driver to a server."""
+    RECOVERY = "recovery"
+    PUBLISHING = "publishing"
+    """A sink whose output the driver publishes."""
+    REQUEST = "request"
+    """A savepoint, a stop or a rescale."""
+
+
 @dataclass(frozen=True)
 class JobWait:
     """Something that a job waits for, such as a server that does not answer."""
@@ -202,6 +214,7 @@ class JobWait:
     """A sentence, with the sink, the server and the subtasks as far as they are known."""
     since_ms: int
     """When the wait began: wall-clock time in ms since the epoch."""
+    kind: WaitKind = WaitKind.REQUEST
 
 
 @dataclass(frozen=True, repr=False)

@@ -341,4 +341,5 @@ def test_a_command_that_waits_prints_what_the_job_waits_for(
     assert awaited(record, command, look_every_s=0.01, report_every_s=60.0) == "the folder"
     assert len("".join(printed).splitlines()) == 2
     shown = json.loads(rheos("jobs", "--json")[1])[0]["waits"]
-    assert shown == [{"what": "its manifest is being written", "since_ms": since_ms}]
+    manifest = {"what": "its manifest is being written", "since_ms": since_ms, "kind": "request"}
+    assert shown == [manifest]

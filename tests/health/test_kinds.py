@@ -14,7 +14,7 @@ from rheos.health.check import HealthCheck
 from rheos.health.judge import Memory, health
 from rheos.health.kinds import KINDS
 from rheos.health.moment import JobMoment, Past
-from rheos.job import JobState, OperatorStatus
+from rheos.job import JobState, JobWait, OperatorStatus, WaitKind
 from rheos.observe.health import FindingKind, HealthState, JobFinding, Severity
 from rheos.operators.runtime_context import Distribution
 from rheos.protocol.readings import Reading
@@ -42,6 +42,10 @@ def publishing(waits_ms: float, *commits_ms: float) -> JobMoment:
 
 def waiting(for_ms: float) -> JobMoment:
     return seen(Reading("server_wait_ms", ("the table 't' cannot be written", "1"), for_ms))
+
+
+def waits(kind: WaitKind, for_ms: int) -> JobMoment:
+    return seen(waits=(JobWait("it waits for the table 't'", NOW_MS - for_ms, kind),))
 
 
 def late(in_a_minute: int, before: int, rows: int = 1000) -> JobMoment:
@@ -144,6 +148,15 @@ CASES = {
             )
         },
         at=(None, 1),
+    ),
+    FindingKind.WAITING: Case(
+        waits(WaitKind.RECOVERY, 6_000),
+        "it waits for the table 't' (for 6 s)",
+        {
+            "a call, which is another kind": waits(WaitKind.CALL, 90_000),
+            "not for long": waits(WaitKind.PUBLISHING, 4_000),
+            "a savepoint that takes its time": waits(WaitKind.REQUEST, 29_000),
+        },
     ),
     FindingKind.PUBLISHING: Case(
         publishing(90_000),

@@ -1,4 +1,4 @@
-"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`,
+"""The commands that look at running jobs and command them: `jobs`, `status`, `checkpoints`, `metrics`,
 `monitoring`, `story`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
@@ -40,6 +40,20 @@ def jobs(json: Json = False) -> None:
     from rheos.cli.jobs import show_jobs
 
     raise typer.Exit(show_jobs(json))
+
+
+@app.command()
+def status(
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="JOB", help="Its id or name.", show_default="all that run here"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the health of jobs: what is wrong, since when, and what to do."""
+    from rheos.cli.health import show_status
+
+    raise typer.Exit(show_status(job, json))
 
 
 @app.command()

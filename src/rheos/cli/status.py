@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.job import JobState, JobStatus, JobWait, LatencyStatus, OperatorStatus
+from rheos.observe.health import HealthState, JobHealth
+from rheos.printable import printable
 from rheos.protocol.durations import duration_text
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
@@ -93,6 +95,10 @@ def waiting_text(wait: JobWait, now_ms: int) -> str:
     return f"waiting for {duration_text(max(now_ms - wait.since_ms, 0))}: {wait.what}"
 
 
+def _is_ill(health: JobHealth) -> bool:
+    return health.state is not HealthState.HEALTHY
+
+
 def status_line(status: JobStatus, now_ms: int) -> str:
     """All in one line, for a log."""
     failure = failure_text(status)
@@ -109,6 +115,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             *([scaling_text(status)] if status.scaling else []),
             *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
+            *([status.health.headline] if status.health and _is_ill(status.health) else []),
             *(waiting_text(wait, now_ms) for wait in status.waits[:1]),
         ]
     )
@@ -135,6 +142,8 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
     below = [Text(scaling_text(status))] if status.scaling else []
     if failure := failure_text(status):
         below.append(Text(failure, style="red"))
+    if status.health is not None and _is_ill(status.health):
+        below.append(Text(printable(status.health.headline), style="yellow"))
     below += [Text(waiting_text(wait, now_ms), style="yellow") for wait in status.waits]
     return Group(view, *below)
 

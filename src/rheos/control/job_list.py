@@ -122,7 +122,7 @@ def job_object(job: ListedJob) -> dict[str, Any]:
         "failure": status.failure if status else None,
         "checkpoint_failure": status.checkpoint_failure if status else None,
         "scaling": asdict(status.scaling) if status and status.scaling else None,
-        "waits": [asdict(wait) for wait in status.waits] if status else [],
+        "waits": msgspec.to_builtins(status.waits) if status else [],
         "checkpoint_dir": record.checkpoint_dir,
         "host": record.process.host,
         "pid": record.process.pid,

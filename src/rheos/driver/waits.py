@@ -15,7 +15,7 @@ from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.savepoint_requests import Stage
 from rheos.connectors.bounded_calls import UNDER_WAY
 from rheos.driver.figures import Unpublished
-from rheos.job import JobWait
+from rheos.job import JobWait, WaitKind
 from rheos.protocol.ids import OperatorId
 
 _CALL_AFTER_S = 2.0
@@ -42,7 +42,8 @@ def call_wait(now_ms: int) -> tuple[JobWait, ...]:
     if longest is None or longest[1] < _CALL_AFTER_S:
         return ()
     doing, wait_s = longest
-    return (JobWait(f"a call of the driver has not returned: {doing}", now_ms - int(wait_s * 1000)),)
+    what, since_ms = f"a call of the driver has not returned: {doing}", now_ms - int(wait_s * 1000)
+    return (JobWait(what, since_ms, WaitKind.CALL),)
 
 
 class Waits:
@@ -64,12 +65,15 @@ class Waits:
         """
         current = dict(self._current(coordinator, unpublished))
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in current}
-        waits = [JobWait(what, since or self._since_ms[key]) for key, (what, since) in current.items()]
+        waits = [
+            JobWait(what, since or self._since_ms[key], WaitKind(key.partition(" ")[0]))
+            for key, (what, since) in current.items()
+        ]
         return tuple(sorted(waits, key=lambda wait: wait.since_ms)[:_MOST])
 
     def _current(self, coordinator: Coordinator, unpublished: Sequence[Unpublished]) -> Iterator[_Wait]:
-        """Yield each wait as a key, which stays the same while it lasts, its sentence, and its begin if
-        that is known."""
+        """Yield each wait as a key, which stays the same while it lasts and begins with its kind, its
+        sentence, and its begin if that is known."""
         if coordinator.state is LifecycleState.RECOVERING:
             error = coordinator.recovery_error
             why = "" if error is None else f": {_located(error.operator)}{error.what}"

@@ -40,6 +40,7 @@ class FindingKind(Enum):
     RESTARTS = "restarts"
     DRIVER = "driver"
     SERVER = "server"
+    WAITING = "waiting"
     PUBLISHING = "publishing"
     SILENT = "silent"
     CHECKPOINTS = "checkpoints"

@@ -18,6 +18,7 @@ from rheos.health.kinds import (
     silent,
     skew,
     slow_checkpoints,
+    waiting,
     watermark,
 )
 from rheos.observe.health import FindingKind
@@ -28,6 +29,7 @@ KINDS: dict[FindingKind, HealthCheck] = {
     FindingKind.RESTARTS: restarts.DECLARED,
     FindingKind.DRIVER: driver.DECLARED,
     FindingKind.SERVER: server.DECLARED,
+    FindingKind.WAITING: waiting.DECLARED,
     FindingKind.PUBLISHING: publishing.DECLARED,
     FindingKind.SILENT: silent.DECLARED,
     FindingKind.CHECKPOINTS: checkpoints.DECLARED,
