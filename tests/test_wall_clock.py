@@ -9,12 +9,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "rheos"
 READS = re.compile(r"\btime\.time(?:_ns)?\(|\.now_(?:ms|ns)\(\)|datetime\.now\(")
 PARTS_OF_THEIR_OWN = ("testing/", "bench/", "runtimes/simulated/")
 WALL_TIME = {
+    "cli/event_log.py": "times of events, for display",
     "cli/status.py": "the watermark's lag, which is a difference to wall time",
     "connectors/generator.py": "due times of rows, which are values",
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
     "connectors/spark/stream_query.py": "the age of staged files, across processes",
     "control/controlled.py": "the time of the start, for display",
+    "control/driver_note.py": "the time of a renewal, for display",
     "control/job_list.py": "the time of the question, for display",
     "control/registry.py": "the time of the end, for display",
     "control/standing_by.py": "the time of the start, for display",

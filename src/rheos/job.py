@@ -12,8 +12,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.events import Outcome
 from rheos.checkpoint.log_entries import JobCounts
 from rheos.errors import ConfigurationError
+from rheos.observe.event_log import JobEvent
 from rheos.observe.health import JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
@@ -60,6 +62,20 @@ class ScalingBounds:
 
 
 @dataclass(frozen=True)
+class Predecessor:
+    """The driver that had the job before this one, as its note says."""
+
+    driver: str
+    """Its process and host, for people."""
+    released: bool
+    """Whether it gave the job back; else it was lost."""
+    outcome: Outcome | None = None
+    """How it ended the job. None: it did not."""
+    seen_ms: int | None = None
+    """Wall-clock time of its last sign of life, ms since the epoch."""
+
+
+@dataclass(frozen=True)
 class JobConfig:
     """All that a runtime is given of a job, beside its plan."""
 
@@ -96,6 +112,10 @@ class JobConfig:
     """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
     standby: bool = False
     """Where another driver runs it, it is taken over when that one is gone."""
+    driver: str = ""
+    """Process and host of this driver, for people."""
+    predecessor: Predecessor | None = None
+    """The driver that had the job before; None if there was none, or nothing is known of it."""
 
     __repr__ = redacted_repr
 
@@ -265,6 +285,8 @@ class JobStatus:
     for batch jobs."""
     waits: tuple[JobWait, ...] = ()
     """What a recovery, the driver's publications, or a savepoint waits for; the longest wait first."""
+    events_dropped: int = 0
+    """Number of events that the bound of the event log has dropped."""
 
     @property
     def iterating(self) -> Mapping[str, int]:
@@ -386,9 +408,13 @@ class JobHandle(Protocol):
         """What its figures were: fine for an hour, coarse for a week, with those of earlier drivers."""
         ...
 
+    def events(self) -> Sequence[JobEvent]:
+        """Return the event log, the newest first: what happened under all drivers of the job."""
+        ...
+
     def story(self) -> Sequence[str]:
-        """What has happened to the job and what was done about it, a line each, the oldest first: the
-        last thousand."""
+        """Return the protocol trace of this driver, for developers: which event led to which actions, a
+        line each, the oldest first; the last thousand."""
         ...
 
 
@@ -421,6 +447,9 @@ class WithoutCheckpoints:
 
     def history(self) -> HistoryView:
         return HistoryView.nothing()
+
+    def events(self) -> Sequence[JobEvent]:
+        return ()
 
     def story(self) -> Sequence[str]:
         return ()

@@ -15,6 +15,7 @@ from rheos.job import (
     JobStatus,
     OperatorStatus,
 )
+from rheos.observe.event_log import EventKind, EventLevel, JobEvent
 from rheos.observe.history_files import HistorySegment, HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
@@ -102,6 +103,19 @@ HISTORY = HistoryView(
     HistorySegment("job", "coarse", 600_000, ["rows_in\tmap-1"], [1_699_999_000_000], [[7.5]]),
 )
 
+EVENTS = (
+    JobEvent(
+        id="d-2",
+        at_ms=1_700_000_010_000,
+        until_ms=1_700_000_014_000,
+        kind=EventKind.RESTART,
+        level=EventLevel.WARNING,
+        what="worker 1 lost (killed by signal 9)",
+        outcome="restarted in {span}",
+        subtask=1,
+    ),
+    JobEvent(id="d-1", at_ms=1_700_000_000_000, kind=EventKind.STARTED, what="started"),
+)
 STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED CancelRequested()")
 
 
@@ -161,6 +175,9 @@ class StandIn:
 
     def history(self) -> HistoryView:
         return HISTORY
+
+    def events(self) -> Sequence[JobEvent]:
+        return EVENTS
 
     def story(self) -> Sequence[str]:
         return STORY

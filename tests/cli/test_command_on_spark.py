@@ -46,7 +46,7 @@ def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_
                     break
             (job,) = json.loads(rheos("jobs", "--json").stdout)
             assert (job["id"], job["state"], job["pid"]) == ("endless", "running", process.pid)
-            told = rheos("story", "endless")
+            told = rheos("events", "endless", "--trace")
             assert told.returncode == 0
             assert " RUNNING    AttemptRunning(attempt=1)" in told.stdout
             assert told.stdout.splitlines()[0].endswith("READING    Start() -> ReadLog()")

@@ -163,7 +163,7 @@ def test_a_job_is_cancelled(start: Start) -> None:
     assert job.asked == [("cancel",)]
 
 
-@pytest.mark.parametrize("command", ["checkpoints", "story", "savepoint", "cancel"])
+@pytest.mark.parametrize("command", ["checkpoints", "events", "savepoint", "cancel"])
 def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None:
     start("visits")
     code, out, error = rheos(command, "bookings")
@@ -261,8 +261,26 @@ def kept(tmp_path: Path) -> str:
 
 def test_the_story_of_a_running_job(start: Start) -> None:
     start("job")
-    code, out, _ = rheos("story", "job")
+    code, out, _ = rheos("events", "job", "--trace")
     assert (code, out.splitlines()) == (0, list(STORY))
+
+
+def test_the_event_log_of_a_job_that_runs_and_has_ended(start: Start) -> None:
+    job = start("job")
+    code, out, _ = rheos("events", "job")
+    heading, newest, oldest = (line.split() for line in out.splitlines())
+    assert (code, heading) == (0, ["time", "level", "what", "happened"])
+    assert newest[:2] == ["2023-11-14T22:13:30.000Z", "warning"]
+    assert " ".join(newest[2:]) == "worker 1 lost (killed by signal 9), restarted in 4.0 s"
+    assert " ".join(oldest[2:]) == "started"
+    shown = json.loads(rheos("events", "job", "--json", "--lines", "1")[1])
+    assert [(event["id"], event["subtask"], event["duration_ms"]) for event in shown] == [
+        ("d-2", 1, 4000)
+    ]
+    job.over.set()
+    wait_for(lambda: Registry().records() == [], 20)
+    assert rheos("events", "job")[1] == out
+    assert rheos("events", "nobody")[0] == 2
 
 
 def test_checkpoints_of_a_running_job(start: Start) -> None:

@@ -47,6 +47,11 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     (checkpoint,) = asking.get(f"/jobs/{key}/checkpoints")
     assert (checkpoint["checkpoint"], checkpoint["savepoint"]) == (INFO.checkpoint, INFO.savepoint)
     assert asking.get(f"/jobs/{key}/story") == list(STORY)
+    (newest,) = asking.get(f"/jobs/{key}/event-log?lines=1")
+    assert (newest["at"], newest["until"]) == ("2023-11-14T22:13:30.000Z", "2023-11-14T22:13:34.000Z")
+    assert newest["text"] == "worker 1 lost (killed by signal 9), restarted in 4.0 s"
+    assert (newest["kind"], newest["level"], newest["ongoing"]) == ("restart", "warning", False)
+    assert asking.refused(f"/jobs/{key}/event-log?lines=0") == (400, "'0' is no number of lines")
 
 
 def test_what_was_logged(asking: Asking) -> None:
@@ -293,6 +298,7 @@ def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) 
     assert asking.get(f"/jobs/{key}")["failure"] == "job.py:7: no price"
     assert [line["message"] for line in asking.get(f"/jobs/{key}/logs")] == ["no price"]
     assert asking.get(f"/jobs/{key}/checkpoints") == []
+    assert [event["id"] for event in asking.get(f"/jobs/{key}/event-log")] == ["d-2", "d-1"]
     assert asking.get(f"/jobs/{key}/history")["fine"]["at_ms"] == []
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
 

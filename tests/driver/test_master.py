@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -179,15 +180,18 @@ class Driver:
         config: CheckpointConfig = CONFIG,
         owner: str = "me",
         source: Source | None = None,
+        clock: SimClock | None = None,
+        **about: Any,
     ) -> None:
+        """`about` are further settings of the job."""
         self.store = store or MemoryStore()
         self.target = target or Target()
-        self.clock = SimClock()
+        self.clock = clock or SimClock()
         self.slots = Slots()
         self.io = SimIo(self.clock.monotonic_us, lambda: 50_000)
         """It takes 50 ms to list anything."""
         self.publishing = SimIo(self.clock.monotonic_us, lambda: 0)
-        self.config = JobConfig(JobId("job"), config, checkpoint_dir="DIR")
+        self.config = JobConfig(JobId("job"), config, checkpoint_dir="DIR", **about)
         self.master = Master(
             plan_of(self.target, source),
             self.config,

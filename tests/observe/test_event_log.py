@@ -10,12 +10,12 @@ from rheos.observe.event_log import (
     MAX_EVENTS,
     MAX_TEXT,
     REPEATED_WITHIN_MS,
-    Condition,
     EventKind,
     EventLevel,
     EventLog,
     JobEvent,
-    event_object,
+    OngoingCondition,
+    ShownEvent,
 )
 
 T0 = 1_790_870_400_000
@@ -40,8 +40,8 @@ def test_an_event_gets_its_outcome_and_the_time_that_it_took(log: EventLog) -> N
     log.end(id, T0 + 5000, "restarted in {span}")
     log.end(id, T0 + 9000, "it has its end")
     assert texts(log) == [f"{LOST}, restarted in 4.0 s", "started"]
-    shown = event_object(log.newest_first()[0], T0 + 60_000)
-    assert shown == {
+    shown = ShownEvent.of(log.newest_first()[0], T0 + 60_000)
+    assert msgspec.to_builtins(shown) == {
         "id": "d1-2",
         "at": "2026-10-01T16:00:01.000Z",
         "until": "2026-10-01T16:00:05.000Z",
@@ -73,7 +73,7 @@ def test_repetitions_are_one_event_that_counts(log: EventLog) -> None:
 
 
 def test_conditions_begin_and_end_events(log: EventLog) -> None:
-    away = Condition(
+    away = OngoingCondition(
         what="kafka:9092 does not answer",
         kind=EventKind.SERVER,
         since_ms=T0 - 5000,
@@ -82,7 +82,7 @@ def test_conditions_begin_and_end_events(log: EventLog) -> None:
     log.conditions(T0, {"kafka": away})
     # The sentence has a number that grows; the subject stays.
     log.conditions(T0 + 1000, {"kafka": msgspec.structs.replace(away, what="for 6 s")})
-    late = Condition(what="late rows rise", operator="windows")
+    late = OngoingCondition(what="late rows rise", operator="windows")
     log.conditions(T0 + 25_000, {"late": late})
     assert texts(log, T0 + 26_000) == [
         "late rows rise, for 1.0 s so far",

@@ -36,6 +36,9 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock time of its host, ms since the epoch."""
     renewals: int = 0
     """Grows while the driver lives. A count and no time: clocks of two hosts do not agree."""
+    renewed_ms: int = 0
+    """Wall-clock time of the newest renewal on its host, ms since the epoch: for people alone. 0 in a
+    note of 0.1.0."""
     job: str = ""
     """Whose note it is. Empty in one that 0.1.0 wrote."""
     crc32: int | None = None

@@ -1,5 +1,5 @@
 """The commands that look at running jobs and command them: `jobs`, `status`, `checkpoints`, `metrics`,
-`monitoring`, `story`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
+`monitoring`, `events`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
@@ -113,11 +113,27 @@ def monitoring(
 
 
 @app.command()
-def story(job: Job) -> None:
-    """Print what has happened to a running job and what was done about it: its last thousand events."""
-    from rheos.cli.jobs import show_story
+def events(
+    job: Job,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read them there, whether the job runs or not.", show_default=False),
+    ] = None,
+    lines: Annotated[int, typer.Option(min=1, max=1000, help="Number of the newest events.")] = 50,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            "--trace",
+            help="Print the protocol trace of a running job's driver instead, for developers of Rheos.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print what happened to a job under all of its drivers, the newest first, with times and
+    durations; also of a job that has ended."""
+    from rheos.cli.event_log import show_events, show_trace
 
-    raise typer.Exit(show_story(job))
+    raise typer.Exit(show_trace(job) if trace else show_events(job, checkpoint_dir, lines, json))
 
 
 class Level(StrEnum):

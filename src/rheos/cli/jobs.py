@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 from rich.console import Console
@@ -25,12 +26,14 @@ from rheos.control.job_list import (
     listed_jobs,
     stored_checkpoints,
 )
-from rheos.control.registry import JobRecord, Registry, find_job, find_to_look_at
-from rheos.errors import RheosError
+from rheos.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
+from rheos.errors import ConfigurationError, RheosError
+from rheos.host.stores import there_is
 from rheos.job import CheckpointInfo
 from rheos.protocol.durations import duration_ms, duration_text
 from rheos.redaction import redacted
 
+T = TypeVar("T")
 _GONE_WITHIN_S = 10.0
 _POLL_S = 0.05
 _PATIENCE_S = 30.0
@@ -53,9 +56,7 @@ def show_jobs(as_json: bool) -> int:
 def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
     def show() -> int:
         kept = (
-            _of_running(wanted)
-            if directory is None
-            else stored_checkpoints(wanted, absolute(directory))
+            _of_known(wanted) if directory is None else stored_checkpoints(wanted, absolute(directory))
         )
         if as_json:
             print(json.dumps([checkpoint_object(info) for info in kept], indent=2))
@@ -63,15 +64,6 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
             console().print(checkpoints_table(kept))
         else:
             print("no checkpoints are kept")
-        return 0
-
-    return reported(show)
-
-
-def show_story(wanted: str) -> int:
-    def show() -> int:
-        for line in JobClient(find(wanted)).story():
-            say(line)
         return 0
 
     return reported(show)
@@ -159,6 +151,28 @@ def find(wanted: str) -> JobRecord:
     return find_job(wanted, Registry().records())
 
 
+def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]) -> T:
+    """Return what is known of a job of this machine.
+
+    Args:
+        wanted: names the job, as in `find_job`.
+        running: asks a job that runs.
+        stored: reads it for a job that has ended, from its id and its checkpoint directory.
+
+    Raises:
+        ConfigurationError: no job fits, or several do.
+    """
+    registry = Registry()
+    try:
+        record = find_to_look_at(wanted)
+    except ConfigurationError:
+        ended = find_ended(wanted, registry)
+        if ended is None or ended.checkpoint_dir is None or not there_is(ended.checkpoint_dir):
+            raise
+        return stored(ended.job, ended.checkpoint_dir)
+    return running(record)
+
+
 def _place(directory: str | None) -> str | None:
     """As the driver understands it, whatever its working directory."""
     return None if directory is None else absolute(directory)
@@ -208,8 +222,9 @@ def jobs_table(seen: list[ListedJob]) -> Table:
 # --- checkpoints --------------------------------------------------------------------------------
 
 
-def _of_running(wanted: str) -> list[CheckpointInfo]:
-    return JobClient(find_to_look_at(wanted)).checkpoints()
+def _of_known(wanted: str) -> list[CheckpointInfo]:
+    """Return the checkpoints of a running job, or of one that has ended here."""
+    return of_known(wanted, lambda record: JobClient(record).checkpoints(), stored_checkpoints)
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:

@@ -15,6 +15,7 @@ from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.job import CheckpointInfo, JobStatus
+from rheos.observe.event_log import JobEvent
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
@@ -48,6 +49,10 @@ class GetFigures(Request, frozen=True):
 
 
 class GetHistory(Request, frozen=True):
+    pass
+
+
+class GetEvents(Request, frozen=True):
     pass
 
 
@@ -91,6 +96,7 @@ AnyRequest: TypeAlias = (
     | GetCheckpoints
     | GetFigures
     | GetHistory
+    | GetEvents
     | GetStory
     | GetPlan
     | GetSettings
@@ -123,6 +129,10 @@ class TheFigures(Answer, frozen=True):
 
 class TheHistory(Answer, frozen=True):
     history: HistoryView
+
+
+class TheEvents(Answer, frozen=True):
+    events: list[JobEvent]
 
 
 class TheStory(Answer, frozen=True):
@@ -168,6 +178,7 @@ AnyAnswer: TypeAlias = (
     | CheckpointList
     | TheFigures
     | TheHistory
+    | TheEvents
     | TheStory
     | ThePlan
     | TheSettings
@@ -215,6 +226,11 @@ class JobClient:
         answer = self._ask(GetHistory(job=self._record.job))
         assert isinstance(answer, TheHistory)
         return answer.history
+
+    def events(self) -> list[JobEvent]:
+        answer = self._ask(GetEvents(job=self._record.job))
+        assert isinstance(answer, TheEvents)
+        return answer.events
 
     def story(self) -> list[str]:
         answer = self._ask(GetStory(job=self._record.job))

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.checkpoint.events import Outcome
-from rheos.control.driver_note import HeldNote, NoteKeeper
+from rheos.control.driver_note import HeldNote, NoteKeeper, predecessor_of
 from rheos.control.job_logs import LogFile, log_path
 from rheos.control.live_display import LiveDisplay
 from rheos.control.picture import picture
@@ -38,6 +38,7 @@ from rheos.job import (
     JobStatus,
     Runtime,
 )
+from rheos.observe.event_log import JobEvent
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
@@ -73,6 +74,7 @@ class ControlledRuntime:
         """Also raises ConfigurationError where another driver runs the job. With `config.standby` it
         waits until that one is gone; where the job ends first, what is returned is over."""
         program = started_program(plan.context.parameters.over)
+        config = replace(config, driver=str(this_process()))
         with ExitStack() as undo:
             keeper: NoteKeeper | None = None
             if config.checkpoint_dir is not None:  # Else no other driver could run it.
@@ -81,6 +83,7 @@ class ControlledRuntime:
                     note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
                 elif (ended := stand_by(note, plan, config, self._name, program)) is not None:
                     return EndedElsewhere(plan, config, ended)
+                config = replace(config, predecessor=predecessor_of(note.previous))
                 keeper = NoteKeeper(note)
                 undo.callback(keeper.close)
             log = None
@@ -233,6 +236,9 @@ class ControlledJob:
     def history(self) -> HistoryView:
         return self.job.history()
 
+    def events(self) -> Sequence[JobEvent]:
+        return self.job.events()
+
     def story(self) -> Sequence[str]:
         return self.job.story()
 
@@ -260,7 +266,8 @@ class ControlledJob:
                 # Last: who sees that the record is gone may start the job again.
                 if self._record is not None:
                     status = self.job.status()
-                    self._registry.ended(self._record, status.state.value, status.failure)
+                    events = self.job.events()
+                    self._registry.ended(self._record, status.state.value, status.failure, events)
         if self._server is not None:
             self._server.close()
 

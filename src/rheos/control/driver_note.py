@@ -24,6 +24,8 @@ from rheos.checkpoint.events import Outcome
 from rheos.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.errors import ConfigurationError
+from rheos.host.io import SystemClock
+from rheos.job import Predecessor
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Clock, Store
 
@@ -54,9 +56,12 @@ class HeldNote:
             driver=str(process),
             process=msgspec.Raw(msgspec.json.encode(process)),
             since_ms=now_ms,
+            renewed_ms=now_ms,
             job=job,
         )
         self.held = False
+        self.previous: DriverNote | None = None
+        """The note of the driver that had the job before, once it is held."""
 
     def acquire(
         self,
@@ -130,8 +135,12 @@ class HeldNote:
         self.held = present is not None and present.owner == self._note.owner
         return self.held
 
-    def renew(self) -> bool:
-        """False where the job is another's now: then there is nothing more to renew."""
+    def renew(self, now_ms: int | None = None) -> bool:
+        """Renew the note. Return False if the job is another driver's now, which ends the renewals.
+
+        Args:
+            now_ms: the time by the wall clock, for people; the clock is read by default.
+        """
         if not self.held:
             return False
         try:
@@ -139,7 +148,11 @@ class HeldNote:
             if present is not None and present.owner not in ("", self._note.owner):
                 self.held = False
                 return False
-            self._note = msgspec.structs.replace(self._note, renewals=self._note.renewals + 1)
+            self._note = msgspec.structs.replace(
+                self._note,
+                renewals=self._note.renewals + 1,
+                renewed_ms=SystemClock().now_ms() if now_ms is None else now_ms,
+            )
             self._store.put(self._path, encode_note(self._note))
         except OSError:
             pass  # It may go better the next time.
@@ -158,6 +171,7 @@ class HeldNote:
 
     def _take(self, stale: DriverNote | None) -> bool:
         """False where another has been quicker."""
+        self.previous = stale
         data = encode_note(self._note)
         if stale is None:
             self.held = self._store.put_if_absent(self._path, data)
@@ -181,6 +195,13 @@ def driver_of(note: DriverNote) -> Driver:
         return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return Driver.UNKNOWN
+
+
+def predecessor_of(note: DriverNote | None) -> Predecessor | None:
+    """Return the driver that wrote a note, as the event log names it."""
+    if note is None or not note.owner:
+        return None
+    return Predecessor(note.driver, note.released, note.outcome, note.renewed_ms or None)
 
 
 def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:

@@ -10,9 +10,12 @@ import msgspec
 from rheos.checkpoint.names import safe_name
 from rheos.control.private_files import write_privately
 from rheos.control.processes import ProcessId
+from rheos.observe.event_log import JobEvent
 from rheos.protocol.ids import JobId, JobKey
 
 MAX_ENDED = 50
+MAX_ENDED_EVENTS = 100
+"""Number of events that are kept of each."""
 LOST = "lost"
 """The state of a job whose driver has died, and has not been started again."""
 _MAX_BYTES = 1 << 20
@@ -36,6 +39,9 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
     """That of a `JobState`, or `LOST`."""
     failure: str | None
     """What it has failed by, as `rheos run` says it."""
+    events: list[JobEvent] = []
+    """The newest events of its event log, the newest first; for a job whose checkpoint directory is
+    gone, or cannot be read from here."""
 
 
 class EndedJobs:

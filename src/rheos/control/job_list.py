@@ -14,12 +14,14 @@ from rheos.checkpoint.log_entries import JobCounts, JobFinished
 from rheos.control.commands import JobClient
 from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord, Registry
+from rheos.driver.event_keeper import stored_events
 from rheos.driver.history import stored_history
 from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError, RheosError, TransportError
 from rheos.host.io import SystemClock
 from rheos.host.stores import open_store, there_is
 from rheos.job import CheckpointInfo, JobStatus, job_key
+from rheos.observe.event_log import JobEvent
 from rheos.observe.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.observe.history_files import HistoryView
 from rheos.protocol.ids import JobId, job_slug
@@ -213,6 +215,20 @@ def stored_figures(wanted: str, directory: str) -> HistoryView:
     CheckpointError."""
     store, job, _ = stored_job(wanted, directory)
     return stored_history(store, job)
+
+
+def stored_event_log(wanted: str, directory: str) -> list[JobEvent]:
+    """Return the event log of a job, the newest event first.
+
+    Raises:
+        ConfigurationError: the directory has no such job.
+        TransportError: the directory cannot be read.
+    """
+    store, job, _ = stored_job(wanted, directory)
+    try:
+        return stored_events(store, job)
+    except OSError as error:
+        raise TransportError(f"{directory!r} could not be read: {error}") from error
 
 
 def checkpoint_object(info: CheckpointInfo) -> dict[str, Any]:

@@ -12,15 +12,17 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from rheos.control.ended_jobs import LOST, EndedJob, EndedJobs
+from rheos.control.ended_jobs import LOST, MAX_ENDED_EVENTS, EndedJob, EndedJobs
 from rheos.control.private_files import write_privately
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
 from rheos.host.io import SystemClock
+from rheos.observe.event_log import JobEvent
 from rheos.protocol.ids import JobId, JobKey
 from rheos.redaction import redacted
 
@@ -62,6 +64,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.key} ({self.name!r}, {self.process}, {place})"
 
 
+Known = TypeVar("Known", JobRecord, EndedJob)
+
+
 def home_folder() -> Path:
     """Of this user, for what stays from one command to the next."""
     home = os.environ.get("RHEOS_HOME")
@@ -94,8 +99,15 @@ class Registry:
         with contextlib.suppress(OSError):
             (self._folder / record.file_name).unlink(missing_ok=True)
 
-    def ended(self, record: JobRecord, state: str, failure: str | None) -> None:
-        """Takes the record away, and keeps how the job has ended, where that can be written."""
+    def ended(
+        self,
+        record: JobRecord,
+        state: str,
+        failure: str | None,
+        events: Sequence[JobEvent] = (),
+    ) -> None:
+        """Take the record away, and keep how the job has ended, if that can be written. `events` is its
+        event log, the newest first."""
         with contextlib.suppress(OSError):
             self.ended_jobs.add(
                 EndedJob(
@@ -110,6 +122,7 @@ class Registry:
                     log=record.log,
                     state=state,
                     failure=failure,
+                    events=list(events[:MAX_ENDED_EVENTS]),
                 )
             )
         self.remove(record)
@@ -204,7 +217,23 @@ def find_to_look_at(wanted: str) -> JobRecord:
         raise
 
 
-def _fitting(wanted: str, records: Sequence[JobRecord]) -> list[JobRecord]:
+def find_ended(wanted: str, registry: Registry) -> EndedJob | None:
+    """Return the job that has ended here and that `wanted` names as in `find_job`; None if no job fits.
+
+    Raises:
+        ConfigurationError: several jobs fit.
+    """
+    fitting = _fitting(wanted, registry.ended_jobs.newest_first())
+    if len({ended.key for ended in fitting}) > 1:
+        raise ConfigurationError(
+            f"{wanted!r} may be any of {len(fitting)} jobs that have ended here",
+            hint="name one by its key",
+            detail="\n".join(f"{ended.key} ({ended.checkpoint_dir})" for ended in fitting),
+        )
+    return fitting[0] if fitting else None
+
+
+def _fitting(wanted: str, records: Sequence[Known]) -> list[Known]:
     ways = [
         [r for r in records if r.key == wanted],
         [r for r in records if r.job == wanted],
@@ -216,7 +245,7 @@ def _fitting(wanted: str, records: Sequence[JobRecord]) -> list[JobRecord]:
     return next((way for way in ways if way), [])
 
 
-def _is_at(record: JobRecord, wanted: str) -> bool:
+def _is_at(record: JobRecord | EndedJob, wanted: str) -> bool:
     """Whether it is this JOB@DIRECTORY. Both may hold an `@`."""
     place = record.checkpoint_dir
     prefix = next((f"{n}@" for n in (record.job, record.name) if wanted.startswith(f"{n}@")), None)

@@ -18,6 +18,7 @@ from rheos.control.commands import (
     Cancelled,
     CheckpointList,
     GetCheckpoints,
+    GetEvents,
     GetFigures,
     GetHistory,
     GetPlan,
@@ -31,6 +32,7 @@ from rheos.control.commands import (
     Status,
     StopWithSavepoint,
     TakeSavepoint,
+    TheEvents,
     TheFigures,
     TheHistory,
     ThePlan,
@@ -55,6 +57,7 @@ _ANSWERED_AT_ONCE = (
     GetCheckpoints,
     GetFigures,
     GetHistory,
+    GetEvents,
     GetStory,
     GetPlan,
     GetSettings,
@@ -227,6 +230,8 @@ class CommandServer:
                     return TheFigures(figures=self._handle.figures())
                 case GetHistory():
                     return TheHistory(history=self._handle.history())
+                case GetEvents():
+                    return TheEvents(events=list(self._handle.events()))
                 case GetStory():
                     return TheStory(lines=list(self._handle.story()))
                 case GetPlan():

@@ -21,6 +21,7 @@ from rheos.driver.master import OUTCOMES
 from rheos.errors import CheckpointError, JobFailedError
 from rheos.host.io import SystemClock
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.observe.event_log import JobEvent
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
@@ -145,6 +146,9 @@ class EndedElsewhere:
 
     def history(self) -> HistoryView:
         return HistoryView.nothing()
+
+    def events(self) -> Sequence[JobEvent]:
+        return ()
 
     def story(self) -> Sequence[str]:
         return ()

@@ -24,6 +24,7 @@ from rheos.dashboard.served import Served, ServedJobs
 from rheos.errors import ConfigurationError
 from rheos.listener.admission import AdmissionCounts
 from rheos.listener.server import listeners
+from rheos.observe.event_log import ShownEvent
 from rheos.observe.health import JobHealth
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.stacks import StackProfile
@@ -182,9 +183,17 @@ OPERATIONS = (
         list[dict[str, Any]],
     ),
     Operation(
+        "event-log",
+        f"{_JOB}/event-log",
+        "What happened to the job under all of its drivers, the newest first, with times and durations",
+        lambda asked: served.event_log(_of(asked), asked.query.get("lines", [])),
+        list[ShownEvent],
+        query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
+    ),
+    Operation(
         "story",
         f"{_JOB}/story",
-        "What has happened to the job and what was done about it: the last thousand events",
+        "The protocol trace, for developers: which event of the driver led to which actions",
         lambda asked: served.story(_of(asked)),
         list[str],
     ),

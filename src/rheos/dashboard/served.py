@@ -23,6 +23,7 @@ from rheos.control.job_list import (
     listed_job,
     listed_jobs,
     stored_checkpoints,
+    stored_event_log,
     stored_figures,
     stored_job_object,
     stored_jobs,
@@ -31,10 +32,11 @@ from rheos.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.control.registry import JobRecord, Registry, newest_drivers
 from rheos.dashboard.readiness import Readiness
 from rheos.driver.logged import JOBS
-from rheos.errors import ConfigurationError
+from rheos.errors import ConfigurationError, RheosError
 from rheos.health.kinds import failed
 from rheos.host.io import SystemClock
 from rheos.job import JobState
+from rheos.observe.event_log import JobEvent, ShownEvent
 from rheos.observe.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
@@ -67,6 +69,8 @@ class StoredJob:
     """None where it has kept no checkpoints that can be read."""
     log: Path | None
     shown: dict[str, Any]
+    events: Sequence[JobEvent] = ()
+    """What is known of its event log without its directory."""
 
 
 Served: TypeAlias = JobRecord | StoredJob
@@ -135,7 +139,9 @@ def _ended_job(ended: EndedJob) -> StoredJob:
     place = ended.checkpoint_dir
     directory = place if place is not None and os.path.isdir(place) else None
     log = None if ended.log is None else Path(ended.log)
-    return StoredJob(ended.key, ended.job, ended.name, directory, log, _ended_object(ended))
+    return StoredJob(
+        ended.key, ended.job, ended.name, directory, log, _ended_object(ended), ended.events
+    )
 
 
 def _ended_object(ended: EndedJob) -> dict[str, Any]:
@@ -280,6 +286,43 @@ def checkpoints(served: Served) -> list[dict[str, Any]]:
     return [checkpoint_object(info) for info in kept]
 
 
+def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
+    """Return the newest events of a job, whether it runs or not, the newest first.
+
+    Raises:
+        ConfigurationError: `wanted` is no number of events.
+    """
+    most = _number_of_lines(wanted)
+    match served:
+        case JobRecord(stands_by=False):
+            events = _client(served).events()
+        case JobRecord():
+            events = _stored_events(served.job, served.checkpoint_dir)
+        case StoredJob():
+            events = _stored_events(served.job, served.directory) or list(served.events)
+    now_ms = SystemClock().now_ms()
+    return [ShownEvent.of(event, now_ms) for event in events[:most]]
+
+
+def _stored_events(job: JobId, directory: str | None) -> list[JobEvent]:
+    """None if the directory cannot be read from here: an address is kept without its credentials."""
+    if directory is None or "***@" in directory:
+        return []
+    try:
+        return stored_event_log(job, directory)
+    except RheosError:
+        return []
+
+
+def _number_of_lines(wanted: Sequence[str]) -> int:
+    most = wanted[-1] if wanted else str(_LOG_LINES)
+    if not most.isdecimal() or len(most) > 9 or not 0 < int(most) <= MAX_LINES:
+        raise ConfigurationError(
+            f"{most[:40]!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}"
+        )
+    return int(most)
+
+
 def story(served: Served) -> list[str]:
     return _asked(served, "story").story()
 
@@ -287,17 +330,13 @@ def story(served: Served) -> list[str]:
 def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
     """Of a job that does not run, too: its file is where its driver has left it. Raises
     ConfigurationError where `wanted` is no number of lines."""
-    most = wanted[-1] if wanted else str(_LOG_LINES)
-    if not most.isdecimal() or len(most) > 9 or not 0 < int(most) <= MAX_LINES:
-        raise ConfigurationError(
-            f"{most[:40]!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}"
-        )
+    most = _number_of_lines(wanted)
     match served:
         case JobRecord():
             path = None if served.log is None else Path(served.log)
         case StoredJob():
             path = served.log
-    return [] if path is None else newest_lines(path, int(most))
+    return [] if path is None else newest_lines(path, most)
 
 
 # --- what is done to one ----------------------------------------------------------------------------

@@ -182,6 +182,7 @@ class FiguresKeeper:
             (f.SOURCE_ROWS, status.records_per_s),
             (f.CHECKPOINTS, status.checkpoints_completed),
             (f.CHECKPOINTS_FAILED, status.checkpoints_failed),
+            (f.EVENTS_DROPPED, status.events_dropped),
             (f.STRANGERS, status.strangers),
             (f.REFUSED, self._refused),
             (f.LOG_ENTRIES, self.log_entries),

@@ -66,6 +66,7 @@ from rheos.driver.autoscaler import Autoscaler
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
 from rheos.driver.driver_work import DriverWork
+from rheos.driver.event_keeper import EventKeeper
 from rheos.driver.figures import FiguresKeeper
 from rheos.driver.health import HealthKeeper
 from rheos.driver.history import HistoryKeeper
@@ -93,6 +94,7 @@ from rheos.driver.waits import Waits, call_wait
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
+from rheos.observe.event_log import EventKind, EventLevel, JobEvent
 from rheos.observe.health import JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
@@ -114,6 +116,7 @@ from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 from rheos.protocol.readings import Reading
 from rheos.protocol.splits import Split
 from rheos.protocol.stacks import StackProfile
+from rheos.redaction import redacted
 
 _SURELY_LEFT_S = 3600
 """After this time no driver is still writing an entry of the log."""
@@ -212,6 +215,17 @@ class Master:
         self._health = HealthKeeper(PlanOutline.of(plan), config.checkpoint)
         self._waits = Waits(self._names)
         self._waits_now: tuple[JobWait, ...] = ()
+        self._events = EventKeeper(
+            config.job,
+            store,
+            listing,
+            shape,
+            owner,
+            driver=config.driver,
+            predecessor=config.predecessor,
+            began_ms=clock.now_ms(),
+            kept=config.checkpoint_dir is not None,
+        )
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
@@ -254,8 +268,12 @@ class Master:
         """Those that are kept, the oldest first; as of the last step."""
         return self._kept
 
+    def events(self) -> list[JobEvent]:
+        """Return the event log, the newest first, with the events of earlier drivers."""
+        return self._events.newest_first()
+
     def story(self) -> tuple[str, ...]:
-        """What has happened and what was done about it, a line each; as of the last step."""
+        """Return the protocol trace, a line for each event; as of the last step."""
         return tuple(map(str, self._story))
 
     def take_collected(self) -> dict[str, pa.Table]:
@@ -278,6 +296,11 @@ class Master:
     def abandon(self, error: RheosError) -> None:
         """No step will follow: whoever waits for a savepoint gets `error`."""
         self._story = self._coordinator.story()
+        what = f"the driver failed: {redacted(error.what)}"
+        now_ms, detail = self._clock.now_ms(), redacted(str(error))
+        self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR, detail=detail)
+        with contextlib.suppress(OSError, RheosError):
+            self._events.close()
         self._savepoints.close(error)
 
     def status(self) -> JobStatus:
@@ -321,8 +344,10 @@ class Master:
             self._profiles.next_deadline_ms(),
             None if self._autoscaler is None else self._autoscaler.next_deadline_ms(),
         )
-        deadline_ms = min((ms for ms in deadlines if ms is not None), default=None)
-        return None if deadline_ms is None else deadline_ms * 1000
+        due_us = [ms * 1000 for ms in deadlines if ms is not None]
+        if (writing_us := self._events.next_step_us()) is not None:
+            due_us.append(writing_us)
+        return min(due_us, default=None)
 
     def step(self) -> None:
         """Takes in what has happened and acts on it. Calls of the log and the store may block."""
@@ -359,11 +384,15 @@ class Master:
         )
         self._done = self._end is not None and self._is_cleared()
         self._stepped_us = self._clock.monotonic_us()
-        self._look()
+        if self._end is None:
+            self._events.note_health(self._look(), self._clock.now_ms())
         self._history.step(self._clock.monotonic_us(), self.figures)
+        self._events.step(self._clock.monotonic_us())
         if self._done:
             with contextlib.suppress(OSError, RheosError):
                 self._history.close()
+            with contextlib.suppress(OSError, RheosError):
+                self._events.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
             self._profiles.close(TransportError("no subtask was sampled: the job has ended"))
 
@@ -440,7 +469,10 @@ class Master:
         while events:
             now_ms = self._clock.monotonic_us() // 1000
             wall_ms = self._clock.now_ms()
-            for action in self._coordinator.handle(events.popleft(), now_ms, wall_ms):
+            handled, before = events.popleft(), self._coordinator.state
+            actions = self._coordinator.handle(handled, now_ms, wall_ms)
+            self._events.note(before, handled, actions, self._coordinator, wall_ms)
+            for action in actions:
                 self._changed = True
                 events.extend(self._carry_out(action))
 
@@ -629,6 +661,7 @@ class Master:
             strangers=self._launcher.strangers() + self._metrics.strangers(),
             latency=self._figures.latency(),
             scaling=None if self._autoscaler is None else self._autoscaler.status(),
+            events_dropped=self._events.log.dropped,
         )
 
     def _running_s(self) -> float:

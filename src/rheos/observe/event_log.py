@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
 
 import msgspec
 
@@ -104,24 +103,50 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None if self.until_ms is None else max(self.until_ms - self.at_ms, 0)
 
 
-def event_object(event: JobEvent, now_ms: int) -> dict[str, Any]:
-    """Return the event as REST, the command and the page show it."""
-    return {
-        "id": event.id,
-        "at": iso_time(event.at_ms),
-        "until": None if event.until_ms is None or event.ongoing else iso_time(event.until_ms),
-        "duration_ms": event.duration_ms(now_ms),
-        "ongoing": event.ongoing,
-        "kind": event.kind.value,
-        "level": event.level.value,
-        "text": event.text(now_ms),
-        "detail": event.detail,
-        "times": event.times,
-        "attempt": event.attempt,
-        "driver": event.driver,
-        "operator": event.operator,
-        "subtask": event.subtask,
-    }
+class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event as REST, the command and the page show it."""
+
+    id: str
+    """Unique within the job; stays the same while the event changes."""
+    at: str
+    """ISO 8601 in UTC."""
+    until: str | None
+    """Time of the outcome, or of the last repetition; null while the event is ongoing, and for one that
+    takes no time."""
+    duration_ms: int | None
+    """From beginning to end, or to now while the event is ongoing."""
+    ongoing: bool
+    kind: EventKind
+    level: EventLevel
+    text: str
+    """The event as one sentence, with its outcome and duration."""
+    detail: str
+    """What explains it: the whole error, with what to do; may be empty."""
+    times: int
+    attempt: int | None
+    driver: str
+    operator: str | None
+    subtask: int | None
+
+    @classmethod
+    def of(cls, event: JobEvent, now_ms: int) -> ShownEvent:
+        """Return an event as it is shown at a time by the wall clock."""
+        return cls(
+            id=event.id,
+            at=iso_time(event.at_ms),
+            until=None if event.until_ms is None or event.ongoing else iso_time(event.until_ms),
+            duration_ms=event.duration_ms(now_ms),
+            ongoing=event.ongoing,
+            kind=event.kind,
+            level=event.level,
+            text=event.text(now_ms),
+            detail=event.detail,
+            times=event.times,
+            attempt=event.attempt,
+            driver=event.driver,
+            operator=event.operator,
+            subtask=event.subtask,
+        )
 
 
 def iso_time(ms: int) -> str:
@@ -130,7 +155,7 @@ def iso_time(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class OngoingCondition(msgspec.Struct, frozen=True, kw_only=True):
     """Something that holds for a while, such as a server that does not answer."""
 
     what: str
@@ -157,7 +182,7 @@ class EventLog:
         self._earlier: list[JobEvent] = []
         self._sames: dict[str, str] = {}
         """By the id of an event: what events of the same kind have in common."""
-        self._conditions: dict[str, tuple[str, Condition]] = {}
+        self._conditions: dict[str, tuple[str, OngoingCondition]] = {}
         """Conditions that hold and the ids of their events, by subject."""
         self._made = 0
         self.dropped = 0
@@ -253,22 +278,40 @@ class EventLog:
             outcome: what followed, such as "restarted in {span}".
             level: how grave the event turned out to be, if not as it began.
         """
-        for place in range(len(self._events) - 1, -1, -1):
-            event = self._events[place]
-            if event.id != id:
-                continue
-            if event.ongoing:
-                self._events[place] = msgspec.structs.replace(
-                    event,
-                    ongoing=False,
-                    until_ms=at_ms,
-                    outcome=_cut(outcome, MAX_TEXT),
-                    level=event.level if level is None else level,
-                )
-                self.version += 1
+        place = self._place(id)
+        if place is None or not self._events[place].ongoing:
             return
+        event = self._events[place]
+        self._events[place] = msgspec.structs.replace(
+            event,
+            ongoing=False,
+            until_ms=at_ms,
+            outcome=_cut(outcome, MAX_TEXT),
+            level=event.level if level is None else level,
+        )
+        self.version += 1
 
-    def conditions(self, at_ms: int, holding: Mapping[str, Condition]) -> None:
+    def amend(self, id: str, what: str, detail: str, operator: str | None) -> None:
+        """Replace what an event says, as its real cause became known. An event that was dropped stays
+        as it was."""
+        place = self._place(id)
+        if place is None:
+            return
+        event = msgspec.structs.replace(
+            self._events[place],
+            what=_cut(what, MAX_TEXT),
+            detail=_cut(detail, MAX_DETAIL),
+            operator=operator,
+        )
+        if event != self._events[place]:
+            self._events[place] = event
+            self.version += 1
+
+    def _place(self, id: str) -> int | None:
+        places = range(len(self._events) - 1, -1, -1)
+        return next((place for place in places if self._events[place].id == id), None)
+
+    def conditions(self, at_ms: int, holding: Mapping[str, OngoingCondition]) -> None:
         """Compare the conditions that hold now with those that held before: a new one begins an event,
         and one that no longer holds ends its event.
 
@@ -289,6 +332,7 @@ class EventLog:
                 condition.kind,
                 condition.what,
                 level=condition.level,
+                same=f"condition {subject}",
                 ongoing=True,
                 detail=condition.detail,
                 operator=condition.operator,

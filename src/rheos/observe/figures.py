@@ -153,6 +153,12 @@ SINCE_CHECKPOINT = _gauge(
     "time since a checkpoint was completed, or since the attempt began",
     over=Merge.MOST,
 )
+EVENTS_DROPPED = _counter(
+    "events_dropped",
+    Unit.COUNT,
+    Scope.JOB,
+    "events that the job's event log no longer keeps, as newer ones need their place",
+)
 CHECKPOINT_DURATION = _histogram(
     "checkpoint_duration_ms",
     Unit.MS,

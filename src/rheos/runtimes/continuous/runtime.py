@@ -36,6 +36,7 @@ from rheos.host.process_figures import driver_readings
 from rheos.host.scratch import OwnedFolder
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.observe.event_log import JobEvent
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
@@ -265,6 +266,9 @@ class ContinuousJob:
 
     def history(self) -> HistoryView:
         return self._master.history()
+
+    def events(self) -> Sequence[JobEvent]:
+        return self._master.events()
 
     def story(self) -> Sequence[str]:
         return self._master.story()

@@ -11,6 +11,7 @@ from rheos.checkpoint.events import After
 from rheos.driver.restart_report import RestartReport
 from rheos.errors import CheckpointError, ConfigurationError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
+from rheos.observe.event_log import JobEvent
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
@@ -104,6 +105,9 @@ class SimulatedJob:
 
     def history(self) -> HistoryView:
         return self.world.master.history()
+
+    def events(self) -> Sequence[JobEvent]:
+        return self.world.master.events()
 
     def story(self) -> Sequence[str]:
         return self.world.master.story()
