@@ -46,8 +46,8 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
             severity=Severity.STUCK if age_ms >= stuck_after_ms(config) else Severity.DEGRADED,
             what=f"no checkpoint has completed for {FOR}, and one is due each "
             f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish nothing",
-            what_to_do="`rheos events --trace` has which subtasks have acknowledged the open one; a subtask "
-            "that has not is behind rows, or does not answer",
+            what_to_do="`rheos events --trace` has which subtasks have acknowledged the open one; a "
+            "subtask that has not is behind rows, or does not answer",
             for_ms=age_ms,
         )
     elif took_ms > max(period_ms, SLOW_MS):
