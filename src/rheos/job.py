@@ -4,8 +4,8 @@ runtime that takes a plan and gives a running job."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -112,6 +112,8 @@ class JobConfig:
     """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
     standby: bool = False
     """Where another driver runs it, it is taken over when that one is gone."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """The settings by the names of `rh.Settings`, as a user writes them, for display."""
     driver: str = ""
     """Process and host of this driver, for people."""
     predecessor: Predecessor | None = None
@@ -152,23 +154,6 @@ def job_key(job: JobId, directory: str | None) -> JobKey:
 
 def _at(job: JobId, directory: str) -> str:
     return f"{job}-{zlib.crc32(directory.rstrip('/').encode()):08x}"
-
-
-def shown_settings(config: JobConfig) -> dict[str, str]:
-    """What the job runs with, for display: texts by the names of fields, of parts behind a dot."""
-    return dict(_shown("", config))
-
-
-def _shown(prefix: str, part: Any) -> Iterator[tuple[str, str]]:
-    for field_ in fields(part):
-        value = getattr(part, field_.name)
-        if field_.name == "spark":
-            continue
-        if is_dataclass(value) and field_.name != "restart":
-            yield from _shown(f"{prefix}{field_.name}.", value)
-        else:
-            text = value.value if isinstance(value, Enum) else repr(value)
-            yield f"{prefix}{field_.name}", redacted(text)
 
 
 @dataclass(frozen=True)

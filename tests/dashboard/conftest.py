@@ -37,7 +37,9 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     made = StandIn()
     made.allowed.set()
-    config = JobConfig(job=JobId("job"), checkpoint_dir="/data")
+    config = JobConfig(
+        job=JobId("job"), checkpoint_dir="/data", settings=(("state.backend", "memory"),)
+    )
     log = LogFile(config.key, config.job)
     controlled = ControlledJob(made, outline(), config, "continuous", log=log)
     yield made

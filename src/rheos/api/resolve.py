@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from rheos.api.partial_settings import Merged
 from rheos.api.settings import LogLevel, RuntimeName, Settings
+from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
@@ -64,6 +65,7 @@ def resolve(merged: Merged) -> Resolved:
         min_parallelism=_min_parallelism(merged, parallelism, scaling),
         history=_history(merged),
         log_level=_log_level(merged),
+        settings=shown_settings(said, parallelism),
     )
     return Resolved(parallelism, said.max_parallelism, runtime, config)
 

@@ -46,7 +46,7 @@ from rheos.control.commands import (
 from rheos.errors import ConfigurationError, InternalError, RheosError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
-from rheos.job import JobConfig, JobHandle, shown_settings
+from rheos.job import JobConfig, JobHandle
 from rheos.plan.outline import PlanOutline
 from rheos.printable import printable_lines
 from rheos.protocol.decoding import MalformedError
@@ -77,7 +77,7 @@ class CommandServer:
     def __init__(self, handle: JobHandle, plan: PlanOutline, config: JobConfig, token: str) -> None:
         self._handle = handle
         self._plan = plan
-        self._settings = shown_settings(config)
+        self._settings = dict(config.settings)
         self._job = config.job
         self._token = token.encode()
         self._at_work = 0

@@ -151,7 +151,7 @@ OPERATIONS = (
     Operation(
         "settings",
         f"{_JOB}/settings",
-        "What the job runs with: every setting, as text",
+        "What the job runs with: every setting by its name in rh.Settings, as a user writes it",
         lambda asked: served.settings(_of(asked)),
         dict[str, str],
     ),

@@ -84,6 +84,22 @@ def duration_text(ms: float) -> str:
     return f"{whole // 86_400:,} d {whole % 86_400 // 3600} h"
 
 
+def written_duration(ms: int) -> str:
+    """Return a duration as a user writes it; `duration_ms` reads it back.
+
+    >>> [written_duration(ms) for ms in (0, 100, 10_000, 5_400_000, 604_800_000)]
+    ['0s', '100ms', '10s', '1h30m', '1w']
+    """
+    if ms < 0:
+        return f"-{written_duration(-ms)}"
+    parts = []
+    for unit, size in sorted(_UNITS_MS.items(), key=lambda each: -each[1]):
+        count, ms = divmod(ms, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 def signed_duration_ms(value: Duration) -> int:
     """A duration, or one with a minus ahead: a distance in time, back ("-5m") or on. Raises
     ProgramError."""

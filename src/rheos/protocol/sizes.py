@@ -23,3 +23,15 @@ def size_bytes(value: str | int) -> int:
             f"{value!r} is not a size", hint='write "512MB", "2GB", or a number of bytes'
         )
     return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def written_size(size: int) -> str:
+    """Return a size as a user writes it, in the largest unit that expresses it exactly.
+
+    >>> [written_size(size) for size in (256 << 20, 1 << 40, 1000)]
+    ['256MB', '1TB', '1000']
+    """
+    for unit, factor in reversed(_UNITS.items()):
+        if unit and size and size % factor == 0:
+            return f"{size // factor}{unit.upper()}B"
+    return str(size)
