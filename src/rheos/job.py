@@ -261,6 +261,14 @@ class JobStatus:
     """What the job had counted before this driver; it is part of the counts above."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
+    source_lag_rows: int | None = None
+    """Records that wait in the sources; None if no source knows it."""
+    source_lag_ms: int | None = None
+    """Time by which the newest event time read is behind the wall clock, of the source that is furthest
+    behind; None without event time."""
+    since_published_ms: int | None = None
+    """Time since the last publication of the sink that waits longest; None if no sink publishes with
+    checkpoints."""
     latency: LatencyStatus | None = None
     """None without an objective, and before it was first looked at."""
     scaling: ScalingStatus | None = None

@@ -49,6 +49,7 @@ from rheos.protocol import control
 from rheos.protocol.control import Acknowledge, CommittableHandle, Totals, ToTask
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
+from rheos.protocol.readings import Reading
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.protocol.stacks import StackProfile
 from rheos.runtimes.simulated.clock import SimClock
@@ -661,6 +662,25 @@ class TestFigures:
         assert status.records_per_s == pytest.approx(2000 + 200)
         assert status.busy_ratio == pytest.approx(0.7)
         assert status.backpressure_ratio == pytest.approx((7 * 0.3 - 5 * 0.25) / 2)
+
+    def test_lag_and_publication_are_those_of_the_last_reports(self) -> None:
+        driver = Driver().runs()
+        status = driver.master.status()
+        assert (status.source_lag_rows, status.source_lag_ms, status.since_published_ms) == (None,) * 3
+
+        def reported(subtask: int, rows: int, ms: float, since_ms: float) -> control.Progress:
+            readings = [
+                Reading("source_lag_rows", (SOURCE,), rows),
+                Reading("source_lag_ms", (SOURCE,), ms),
+                Reading("since_published_ms", (FILES,), since_ms),
+            ]
+            return msgspec.structs.replace(progress(subtask, 1, 10), readings=readings)
+
+        driver.step(reported(0, 40, 1500.4, 900.0), reported(1, 2, 100.0, 95_000.0))
+        status = driver.master.status()
+        assert status.source_lag_rows == 42
+        assert status.source_lag_ms == 1500
+        assert status.since_published_ms == 95_000
 
     def test_totals_and_watermarks_are_over_all_subtasks(self) -> None:
         driver = Driver().runs()

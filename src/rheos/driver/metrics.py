@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from rheos.graph.nodes import SourceSpec
 from rheos.job import OperatorStatus
-from rheos.observe.figures import SOURCE_LAG_ROWS
+from rheos.observe.figures import SINCE_PUBLISHED, SOURCE_LAG, SOURCE_LAG_ROWS, Figure
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Acknowledge, Progress, Totals
@@ -101,14 +101,28 @@ class JobMetrics:
         ]
 
     def lag_rows(self) -> int | None:
-        """That wait in the sources; None where none of these knows."""
-        known = [
-            int(reading.value)
+        """Return the number of records that wait in the sources; None if no source knows it."""
+        known = self._reported(SOURCE_LAG_ROWS)
+        return int(sum(known)) if known else None
+
+    def lag_ms(self) -> int | None:
+        """Return how far the newest event time read is behind the wall clock, of the source that is
+        furthest behind; None without event time."""
+        return max(map(round, self._reported(SOURCE_LAG)), default=None)
+
+    def since_published_ms(self) -> int | None:
+        """Return the time since the last publication of the sink that waits longest; None if no sink
+        publishes with checkpoints."""
+        return max(map(round, self._reported(SINCE_PUBLISHED)), default=None)
+
+    def _reported(self, figure: Figure) -> list[float]:
+        """Return the newest values of a gauge, of all subtasks."""
+        return [
+            reading.value
             for progress in self._latest.values()
             for reading in progress.readings
-            if reading.figure == SOURCE_LAG_ROWS.name and isinstance(reading.value, int | float)
+            if reading.figure == figure.name and isinstance(reading.value, int | float)
         ]
-        return sum(known) if known else None
 
     def strangers(self) -> int:
         """What the subtasks' data sockets have dropped, in all attempts."""
