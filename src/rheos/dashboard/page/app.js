@@ -1,18 +1,21 @@
-// Which part of the page is shown, by the address behind its #.
+// Shows the part of the page that the address asks for.
 
 import { element } from "./elements.js";
-import { showJob } from "./job.js";
+import { show } from "./inplace.js";
+import { JobPage } from "./job.js";
 import { showJobs } from "./jobs.js";
 import { keepToken, signIn } from "./rest.js";
 import { showRest } from "./restpage.js";
+import { routeOf } from "./route.js";
 import { printable } from "./text.js";
 
 const view = document.getElementById("view");
 const trail = document.getElementById("trail");
 const bar = document.getElementById("notice");
 let showing = new AbortController();
+let job = null;
 
-// What is wrong at the moment, or was just done; null takes it away, where it was a problem.
+// Shows a problem, or what was just done. `null` removes a problem, and leaves anything else.
 function notice(said) {
   if (said === null) {
     if (bar.classList.contains("problem")) bar.hidden = true;
@@ -29,39 +32,52 @@ function notice(said) {
 
 function askForToken() {
   showing.abort();
+  job = null;
   const token = element("input", { type: "password", name: "token", autocomplete: "off", required: true });
   view.replaceChildren(element("form", {
     class: "token",
     onsubmit: (event) => {
       event.preventDefault();
       keepToken(token.value.trim());
-      show();
+      go();
     },
-  }, element("h1", {}, "Which token?"),
-  element("p", {}, "`rheos dashboard` prints which file has it, or the file of tokens has yours."),
+  }, element("h1", {}, "Sign in"),
+  element("p", {}, "`rheos dashboard` prints the file that has the token; with a file of tokens, it is your own."),
   element("label", {}, "Token", token), element("button", { type: "submit", class: "main" }, "Open")));
   token.focus();
 }
 
-function show() {
+function go() {
+  const route = routeOf(location.hash);
+  if (route.view === "job" && job?.key === route.key && !showing.signal.aborted) {
+    job.go(route);
+    return;
+  }
   showing.abort();
   showing = new AbortController();
   const { signal } = showing;
+  job = null;
   bar.hidden = true;
-  const [, part, key] = location.hash.split("/");
-  trail.replaceChildren(...(part ? [element("a", { href: "#/" }, "Jobs")] : []));
-  const shown = part === "job" ? showJob(view, key, signal, notice)
-    : part === "rest" ? showRest(view, signal)
-      : showJobs(view, signal, notice);
-  shown.catch((error) => {
+  document.title = "Rheos";
+  view.replaceChildren();
+  show(trail, route.view === "jobs" ? null : element("a", { href: "#/" }, "Jobs"));
+  shown(route, signal).catch((error) => {
     if (!signal.aborted) notice({ what: error.message, hint: null });
   });
   view.focus({ preventScroll: true });
 }
 
+async function shown(route, signal) {
+  if (route.view === "rest") return showRest(view, signal);
+  if (route.view === "jobs") return showJobs(view, signal, notice);
+  job = new JobPage(view, route.key, signal, notice);
+  job.go(route);
+  return job.follow();
+}
+
 addEventListener("hashchange", async () => {
   await signIn();
-  show();
+  go();
 });
-if (await signIn() || location.hash === "#/rest") show();
+if (await signIn() || routeOf(location.hash).view === "rest") go();
 else askForToken();

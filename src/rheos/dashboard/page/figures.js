@@ -7,15 +7,11 @@ export class Figures {
     this.all = object?.figures ?? {};
   }
 
-  // The readings of a figure at which the labels have these values.
+  // Returns the readings of a figure whose labels have these values.
   readings(figure, labels = {}) {
     const found = this.all[figure]?.readings ?? [];
     const wanted = Object.entries(labels);
     return found.filter((reading) => wanted.every(([label, value]) => reading[label] === value));
-  }
-
-  unit(figure) {
-    return this.all[figure]?.unit ?? "count";
   }
 
   total(figure, labels) {
@@ -33,7 +29,7 @@ export class Figures {
     return found.length ? sum(found.map((reading) => reading.per_s)) : null;
   }
 
-  // Of time: how much of it the subtasks of a chain were busy, held up and idle; null before it is known.
+  // Returns how much of their time the subtasks of a chain were busy, blocked and idle; null until known.
   shares(chain) {
     const of = (figure) => {
       const rates = this.readings(figure, { chain }).map((reading) => reading.per_s);
@@ -45,14 +41,12 @@ export class Figures {
     return { busy, held: held ?? 0, idle: Math.max(0, 1 - busy - (held ?? 0)) };
   }
 
-  subtasks(labels) {
-    const found = new Set();
-    for (const { readings } of Object.values(this.all)) {
-      for (const reading of readings) {
-        const fits = Object.entries(labels).every(([label, value]) => reading[label] === value);
-        if (fits && reading.subtask !== undefined) found.add(reading.subtask);
-      }
-    }
+  // Returns the subtasks that have readings with these labels, in the order of their numbers. `figure`:
+  // of this figure alone.
+  subtasks(labels, figure = null) {
+    const names = figure === null ? Object.keys(this.all) : [figure];
+    const found = new Set(names.flatMap((name) => this.readings(name, labels).map((reading) => reading.subtask)));
+    found.delete(undefined);
     return [...found].sort((one, two) => one - two);
   }
 }

@@ -79,9 +79,9 @@ function asked(job) {
       leave: "Close",
       work: async () => {
         const body = { subtask: subtask.valueAsNumber, seconds: seconds.valueAsNumber };
-        const profile = await post(`/jobs/${job.key}/profile`, body);
+        const profile = await post(`/jobs/${encodeURIComponent(job.key)}/profile`, body);
         found.replaceChildren(flame(tree(profile.stacks)));
       },
-      behind: found,
+      after: found,
     });
 }

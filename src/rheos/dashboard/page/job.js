@@ -1,226 +1,158 @@
-// One job: its graph, its figures over time, its checkpoints, what went wrong, and what may be done.
+// The page of one job: its name, health and buttons on top, tabs below, and the feed that all of it shows.
 
 import { actions } from "./actions.js";
-import { element, table } from "./elements.js";
+import { checkpointsTab } from "./checkpoints.js";
+import { element } from "./elements.js";
+import { eventsTab } from "./events.js";
 import { Figures } from "./figures.js";
-import { graph } from "./graph.js";
+import { healthLine, waitsOf } from "./health.js";
+import { show } from "./inplace.js";
 import { state } from "./jobs.js";
-import { operatorPanel } from "./operator.js";
-import { get, listen } from "./rest.js";
-import { continued, count, duration, inUnit, moment, share, size } from "./text.js";
-import { timelines } from "./timelines.js";
+import { logsTab } from "./logs.js";
+import { operatorsTab } from "./operators.js";
+import { overviewTab } from "./overview.js";
+import { asked, get, later, listen } from "./rest.js";
+import { jobAddress } from "./route.js";
+import { settingsTab } from "./settings.js";
 
-const CHECKPOINTS_EVERY_MS = 5000;
-const LOG_EVERY_MS = 3000;
+// A tab has { id, label, open(place, page, signal) }. `open` returns what is called after each change.
+const TABS = [overviewTab, operatorsTab, checkpointsTab, eventsTab, logsTab, settingsTab];
+const PLAN_AGAIN_MS = 2000;
+const SOON_MS = 200;
 
-export async function showJob(view, key, signal, notice) {
-  const part = (name) => element("section", { class: name });
-  const parts = {
-    head: part("head"), findings: part("findings"), failure: part("failure"), graph: part("graph"), operator: part("operator-place"),
-    lines: part("lines"), slots: part("slots"), checkpoints: part("checkpoints"), log: part("log"), story: part("story"),
-  };
-  view.replaceChildren(...Object.values(parts));
-  const seen = { plan: null, figures: new Figures(null), chosen: null, job: null };
+export class JobPage {
+  constructor(view, key, signal, notice) {
+    this.key = key;
+    this.signal = signal;
+    this.notice = notice;
+    this.job = null;
+    this.problem = null;
+    this.health = null;
+    this.figures = new Figures(null);
+    this.plan = null;
+    this.planOf = null;
+    this.operator = null;
+    this.tab = null;
+    this.ofTab = new AbortController();
+    this.drawTab = () => {};
+    this.head = element("section", { class: "head" });
+    this.tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views of the job", onkeydown: (event) => this.moved(event) });
+    this.place = element("div", { class: "tab", role: "tabpanel", id: "tab" });
+    view.replaceChildren(this.head, this.tabs, this.place);
+    signal.addEventListener("abort", () => this.ofTab.abort());
+  }
 
-  const draw = () => {
-    if (!seen.plan) return;
-    const within = parts.graph.contains(document.activeElement) ? document.activeElement.dataset.operator : null;
-    const scrolled = parts.graph.firstElementChild?.scrollLeft ?? 0;
-    parts.graph.replaceChildren(
-      element("div", { class: "scrolls" }, graph(seen.plan, seen.figures, seen.chosen, choose)), legend());
-    parts.graph.firstElementChild.scrollLeft = scrolled;
-    if (within) parts.graph.querySelector(`[data-operator="${CSS.escape(within)}"]`)?.focus();
-    const panel = seen.chosen ? operatorPanel(seen.plan, seen.figures, seen.chosen, () => choose(null)) : null;
-    parts.operator.replaceChildren(...(panel ? [panel] : []));
-  };
-  const choose = (id) => {
-    seen.chosen = id === seen.chosen ? null : id;
-    draw();
-  };
-  const showPlan = async () => {
-    seen.plan = await get(`/jobs/${key}/plan`, signal);
-    const names = new Map(seen.plan.chains.flatMap((chain) => chain.operators.map((o) => [o.id, o.name])));
-    timelines(parts.lines, key, names, signal);
-    storyOf(parts.story, key, signal);
-    settingsOf(parts.story, key, signal);
-  };
-  const again = async () => {
-    try {
-      parts.checkpoints.replaceChildren(checkpointsTable(await get(`/jobs/${key}/checkpoints`, signal)));
-    } catch {
-      // What is wrong is said by the events.
+  // Shows a tab, and of the operators one, by the address.
+  go({ tab, operator }) {
+    this.operator = operator;
+    const wanted = TABS.find(({ id }) => id === tab) ?? TABS[0];
+    if (wanted !== this.tab) {
+      this.ofTab.abort();
+      this.ofTab = new AbortController();
+      this.tab = wanted;
+      this.place = replaced(this.place, wanted.id);
+      this.drawTab = wanted.open(this.place, this, this.ofTab.signal);
     }
-    if (!signal.aborted) setTimeout(again, CHECKPOINTS_EVERY_MS);
-  };
-  again();
-  logOf(parts.log, key, signal);
-  await listen(`/jobs/${key}/events`, signal, async (kind, data) => {
-    if (kind === "problem") {
-      if (data.what?.startsWith("there is no job")) ended(parts, seen.job);
-      return notice(data);
-    }
-    notice(null);
-    seen.job = data.job;
-    seen.figures = new Figures(data.figures);
-    headOf(parts.head, data.job, (said) => notice({ what: said }));
-    findingsOf(parts.findings, data.job.health?.findings ?? [], seen.chosen, choose);
-    failureOf(parts.failure, data.job, seen.figures);
-    slotsOf(parts.slots, seen.figures);
-    if (data.job.runs && !seen.plan) {
-      try {
-        await showPlan();
-      } catch (error) {
-        notice({ what: error.message, hint: error.hint });
+    this.draw();
+  }
+
+  async follow() {
+    this.followPlan();
+    await listen(`/jobs/${encodeURIComponent(this.key)}/events`, this.signal, (kind, data) => {
+      if (kind === "problem") {
+        this.problem = data;
+        this.draw();
+        return this.notice(data);
       }
-    } else if (!data.job.runs && !parts.lines.children.length) {
-      timelines(parts.lines, key, new Map(), signal);
+      this.notice(null);
+      this.problem = null;
+      this.job = data.job;
+      this.health = data.health ?? data.job.health ?? null;
+      this.figures = new Figures(data.figures);
+      this.draw();
+      return undefined;
+    });
+  }
+
+  // The plan is asked for once for each start of the job: another version may run after it.
+  async followPlan() {
+    while (!this.signal.aborted) {
+      const of = this.job?.runs ? `${this.job.started_ms} ${this.job.pid} ${this.job.host}` : null;
+      if (of !== null && of !== this.planOf) {
+        try {
+          this.plan = await get(this.path("plan"), this.signal);
+          this.planOf = of;
+          this.draw();
+        } catch (problem) {
+          if (!this.signal.aborted) this.notice({ what: problem.message, hint: problem.hint });
+        }
+      }
+      await later(this.planOf === null ? SOON_MS : PLAN_AGAIN_MS, this.signal);
     }
-    draw();
-    return undefined;
-  });
-}
+  }
 
-function checkpointsSaid(job) {
-  const failed = job.checkpoints_failed ? ` (${count(job.checkpoints_failed)} failed)` : "";
-  return `${count(job.checkpoints_completed)}${failed}`;
-}
+  path(what) {
+    return `/jobs/${encodeURIComponent(this.key)}/${what}`;
+  }
 
-function ended(parts, job) {
-  if (!job) return;
-  parts.head.querySelector(".state")?.replaceWith(element("span", { class: "state" }, "has ended"));
-  parts.head.querySelector(".actions")?.remove();
-}
+  // Asks for a part of the job now, and then every `everyMs` until `signal` aborts. Calls
+  // `heard(data, null)`, or `heard(null, problem)`. Nothing is asked of a job that is not known, or which
+  // does not run if only a running job has that part.
+  async poll(what, everyMs, signal, heard, { ofRunning = false } = {}) {
+    while (!signal.aborted) {
+      const missing = this.job === null || (ofRunning && !this.job.runs);
+      if (!missing) {
+        const answer = await asked(this.path(what), signal);
+        if (answer !== null) heard(answer.data, answer.problem);
+      } else if (this.job !== null) {
+        heard(null, { message: "The job does not run: only a running job has this." });
+      }
+      await later(missing ? SOON_MS : everyMs, signal);
+    }
+  }
 
-function headOf(place, job, done) {
-  const facts = [
-    ["parallelism", job.parallelism], ["attempt", job.attempt],
-    ["uptime", inUnit("s", job.uptime_s)],
-    ["rows/s", count(job.records_per_s)], ["restarts", job.restarts],
-    ["checkpoints", checkpointsSaid(job)],
-    ["last checkpoint", duration(job.last_checkpoint_ms)],
-    ["watermark", moment(job.watermark_ms)], ["runtime", job.runtime],
-    ["process", job.pid ? `${job.pid} on ${job.host}` : null], ["checkpoint directory", job.checkpoint_dir],
-  ].filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const list = element("dl", { class: "facts" }, facts.map(([name, value]) =>
-    element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
-  const title = element("div", { class: "row" }, element("h1", {}, job.name), state(job));
-  if (place.querySelector("h1")) {
-    place.querySelector(".row").replaceWith(title);
-    place.querySelector("dl").replaceWith(list);
-  } else {
-    place.replaceChildren(title, job.runs ? actions(job, done) : "", list);
+  // The names of the operators, by id.
+  names() {
+    return new Map((this.plan?.chains ?? []).flatMap((chain) => chain.operators.map((each) => [each.id, each.name])));
+  }
+
+  draw() {
+    show(this.tabs, TABS.map(({ id, label }) => element("a", {
+      role: "tab", href: jobAddress(this.key, id), "data-key": id, "aria-controls": "tab",
+      "aria-selected": id === this.tab?.id ? "true" : "false",
+    }, label)));
+    const { job } = this;
+    this.tabs.hidden = job === null;
+    this.place.hidden = job === null;
+    if (job === null) {
+      show(this.head, element("p", {}, this.problem === null ? "Looking for the job."
+        : "This page shows the job as soon as it is there."));
+      return;
+    }
+    document.title = `${job.name} - Rheos`;
+    show(this.head,
+      element("div", { class: "row title" }, element("h1", {}, job.name), state(job)),
+      healthLine(this.health, this.key),
+      waitsOf(job).map((said) => element("p", { class: "waits" }, said)),
+      job.runs ? actions(job, () => waitsOf(this.job), (said) => this.notice({ what: said })) : null);
+    this.drawTab();
+  }
+
+  // Arrow keys move between tabs.
+  moved(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const all = [...this.tabs.children];
+    const at = all.indexOf(document.activeElement);
+    if (step === undefined || at < 0) return;
+    event.preventDefault();
+    const next = all[(at + step + all.length) % all.length];
+    next.focus();
+    location.hash = next.getAttribute("href");
   }
 }
 
-// What stands out, the gravest first; one that is about an operator leads to it.
-function findingsOf(place, findings, chosen, choose) {
-  if (!findings.length) return place.replaceChildren();
-  const within = place.contains(document.activeElement) ? document.activeElement.dataset.at : null;
-  place.replaceChildren(element("h2", {}, "What stands out"), element("ul", {}, findings.map((one, at) =>
-    element("li", { class: `finding ${one.kind}` },
-      element("p", {}, one.what),
-      element("p", { class: "look" }, one.what_to_do),
-      one.operator ? element("button", {
-        type: "button", "data-at": at, onclick: () => { if (one.operator !== chosen) choose(one.operator); },
-      }, "Show the operator") : null))));
-  if (within !== null) place.querySelector(`[data-at="${within}"]`)?.focus();
-  return undefined;
-}
-
-function failureOf(place, job, figures) {
-  const causes = figures.readings("restarts");
-  place.replaceChildren(
-    ...(job.failure ? [element("h2", {}, "What went wrong last"), element("pre", {}, job.failure)] : []),
-    ...(causes.length ? [table([
-      { heading: "restarts because of", cell: (reading) => reading.cause },
-      { heading: "times", number: true, cell: (reading) => count(reading.value) },
-    ], causes)] : []));
-}
-
-function slotsOf(place, figures) {
-  const slots = [...new Set(figures.readings("memory_bytes").map((reading) => reading.subtask))];
-  if (!slots.length) return place.replaceChildren();
-  const part = (figure) => (slot) => {
-    const rate = figures.perSecond(figure, { subtask: slot });
-    return share(rate === null ? null : rate / 1000);
-  };
-  const ms = (figure) => (slot) => duration(figures.total(figure, { subtask: slot }));
-  return place.replaceChildren(table([
-    { heading: "subtask", cell: (slot) => slot },
-    { heading: "busy", number: true, cell: part("slot_busy_ms") },
-    { heading: "held up", number: true, cell: part("slot_backpressured_ms") },
-    { heading: "processor", number: true, cell: part("cpu_ms") },
-    { heading: "garbage collector", number: true, cell: part("gc_ms") },
-    { heading: "memory", number: true, cell: (slot) => size(figures.total("memory_bytes", { subtask: slot })) },
-    { heading: "checkpoint: stood still", number: true, cell: ms("checkpoint_sync_ms") },
-    { heading: "aligned", number: true, cell: ms("checkpoint_align_ms") },
-    { heading: "wrote", number: true, cell: ms("checkpoint_async_ms") },
-  ], slots, { caption: "Slots" }));
-}
-
-function checkpointsTable(kept) {
-  if (!kept.length) return element("p", {}, "No checkpoints are kept.");
-  return table([
-    { heading: "checkpoint", cell: (one) => String(one.checkpoint) },
-    { heading: "completed", cell: (one) => moment(one.completed_ms) },
-    { heading: "took", number: true, cell: (one) => duration(one.duration_ms) },
-    { heading: "stood still", number: true, cell: (one) => duration(one.sync_us / 1000) },
-    { heading: "aligned", number: true, cell: (one) => (one.unaligned ? "overtook" : duration(one.align_us / 1000)) },
-    { heading: "wrote", number: true, cell: (one) => size(one.written_bytes) },
-    { heading: "state", number: true, cell: (one) => size(one.state_bytes) },
-    { heading: "savepoint", cell: (one) => one.savepoint },
-  ], [...kept].reverse(), { caption: "Checkpoints that are kept" });
-}
-
-function settingsOf(place, key, signal) {
-  const found = element("div");
-  place.append(element("details", {
-    ontoggle: async (event) => {
-      if (!event.target.open) return;
-      const settings = Object.entries(await get(`/jobs/${key}/settings`, signal));
-      found.replaceChildren(table([
-        { heading: "setting", cell: ([name]) => element("code", {}, name) },
-        { heading: "value", cell: ([, value]) => element("code", {}, value) },
-      ], settings));
-    },
-  }, element("summary", {}, "What it runs with"), found));
-}
-
-function storyOf(place, key, signal) {
-  const lines = element("pre", { class: "long" });
-  place.replaceChildren(element("details", {
-    ontoggle: async (event) => {
-      if (event.target.open) lines.textContent = (await get(`/jobs/${key}/story`, signal)).map(continued).join("\n");
-    },
-  }, element("summary", {}, "What has happened, and what was done about it"), lines));
-}
-
-function logOf(place, key, signal) {
-  const lines = element("pre", { class: "long" });
-  const details = element("details", { ontoggle: () => look() }, element("summary", {}, "What was logged"), lines);
-  const look = async () => {
-    if (!details.open || signal.aborted) return;
-    try {
-      const found = await get(`/jobs/${key}/logs`, signal);
-      const below = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
-      lines.textContent = found.map(logLine).join("\n") || "Nothing yet.";
-      if (below) lines.scrollTop = lines.scrollHeight;
-    } catch {
-      // What is wrong is said by the events.
-    }
-    setTimeout(look, LOG_EVERY_MS);
-  };
-  place.replaceChildren(details);
-}
-
-function logLine(line) {
-  const where = [line.operator, line.subtask === undefined ? "driver" : `subtask ${line.subtask}`];
-  const said = `${line.time} ${line.level.toUpperCase().padEnd(7)} [${where.filter((part) => part).join(", ")}] ${line.message}`;
-  return continued(line.error ? `${said}\n${line.error}` : said);
-}
-
-function legend() {
-  return element("p", { class: "legend" },
-    ...[["busy", "busy"], ["held", "held up: no credit to send"], ["idle", "idle"]].map(([kind, said]) =>
-      element("span", {}, element("i", { class: kind }), said)));
+function replaced(place, id) {
+  const made = element("div", { class: `tab ${id}`, role: "tabpanel", id: "tab" });
+  place.replaceWith(made);
+  return made;
 }

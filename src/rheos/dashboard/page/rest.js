@@ -1,7 +1,8 @@
-// What the page asks of the server. The address has a code after its #, which is exchanged once for the
-// token; the token stays in this tab, and in no history.
+// Requests to the server. The address may have a code after its #, which is exchanged once for the token;
+// the token stays in this browser tab, and is in no history.
 
 const KEPT = "rheos-token";
+const AGAIN_MS = 2000;
 
 export async function signIn() {
   const given = /[#&]code=([^&]+)/.exec(location.hash);
@@ -42,8 +43,34 @@ export async function post(path, body) {
   return (await answered(path, { method: "POST", body: JSON.stringify(body) })).json();
 }
 
-// Calls `heard(kind, data)` for what the server sends, until `signal` aborts. Goes on by itself after the
-// server, or the way to it, was away.
+// What a request came to: { data, problem }, of which one is null. Null when `signal` aborted it.
+export async function asked(path, signal) {
+  try {
+    const data = await get(path, signal);
+    return signal.aborted ? null : { data, problem: null };
+  } catch (problem) {
+    if (signal.aborted) return null;
+    return { data: null, problem: problem instanceof Refused ? problem : away() };
+  }
+}
+
+function away() {
+  return new Refused(0, { what: "the server does not answer" });
+}
+
+// Resolves after this time, or when `signal` aborts.
+export function later(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    }, { once: true });
+  });
+}
+
+// Calls `heard(kind, data)` for each message of the server, until `signal` aborts. Connects again after
+// the server, or the network, was away.
 export async function listen(path, signal, heard) {
   while (!signal.aborted) {
     try {
@@ -63,10 +90,10 @@ export async function listen(path, signal, heard) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      const problem = error instanceof Refused ? error : new Refused(0, { what: "the server is away" });
+      const problem = error instanceof Refused ? error : away();
       heard("problem", { what: problem.message, hint: problem.hint, status: problem.status });
       if (problem.status === 401) return;
     }
-    await new Promise((resolve) => setTimeout(resolve, 2000));
+    await later(AGAIN_MS, signal);
   }
 }

@@ -13,8 +13,8 @@ export async function showRest(view, signal) {
       element("a", { href: "openapi.json" }, "openapi.json"), "."),
     table([
       { heading: "method", cell: ({ method }) => element("code", {}, method.toUpperCase()) },
-      { heading: "path", cell: ({ path }) => element("code", {}, path) },
-      { heading: "what it does", cell: ({ operation }) => operation.summary },
+      { heading: "path", wide: true, cell: ({ path }) => element("code", {}, path) },
+      { heading: "what it does", wide: true, cell: ({ operation }) => operation.summary },
       { heading: "parameters", cell: ({ operation }) => parameters(said, operation) },
       { heading: "role", cell: ({ operation }) => /'(\w+)'/.exec(operation.description)?.[1] },
     ], operations));

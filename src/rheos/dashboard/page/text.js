@@ -1,7 +1,7 @@
-// Figures and texts as people read them.
+// Formats numbers, times and strings for people.
 
-// Rows may hold characters that are not seen, or that reverse the order of letters: these are escaped, as
-// Python does. Lines stay lines.
+// Data may hold characters that are invisible, or that reverse the order of letters. They are escaped, as
+// Python does. Line breaks stay.
 export function printable(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => {
     if (character === "\n") return character;
@@ -11,19 +11,24 @@ export function printable(text) {
   });
 }
 
-// A text of several lines: none of them can be taken for a line of its own.
+// Marks the further lines of a string, so that none of them looks like an entry of its own.
 export function continued(text) {
   return printable(text).replaceAll("\n", "\n  | ");
 }
 
-const SIZES = ["B", "KB", "MB", "GB", "TB"];
+export const KB = 1024;
+export const SIZES = ["B", "KB", "MB", "GB", "TB"];
+export const SECOND = 1000;
+export const MINUTE = 60 * SECOND;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "";
   let value = bytes;
   let unit = 0;
-  while (value >= 1024 && unit < SIZES.length - 1) {
-    value /= 1024;
+  while (Math.abs(value) >= KB && unit < SIZES.length - 1) {
+    value /= KB;
     unit += 1;
   }
   return `${unit ? value.toFixed(1) : Math.round(value)} ${SIZES[unit]}`;
@@ -38,32 +43,51 @@ export function count(value) {
   return value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 1 : 0 });
 }
 
+// A number with its noun: "1 record", "3 records".
+export function counted(value, noun) {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 export function duration(ms) {
   if (ms === null || ms === undefined) return "";
-  const size = Math.abs(ms);
-  if (size < 1) return `${(ms * 1000).toFixed(0)} µs`;
-  if (size < 1000) return `${ms.toFixed(size < 10 ? 1 : 0)} ms`;
-  if (size < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (size < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-  if (size < 86_400_000) return `${(ms / 3_600_000).toFixed(1)} h`;
-  return `${(ms / 86_400_000).toFixed(1)} d`;
+  if (ms < 0) return `-${duration(-ms)}`;
+  if (ms === 0) return "0 ms";
+  if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
+  if (ms < SECOND) return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
+  if (ms < MINUTE - 50) return `${(ms / SECOND).toFixed(1)} s`;
+  const parts = ms < HOUR - 500 ? [[MINUTE, "min"], [SECOND, "s"]]
+    : ms < DAY - 30 * SECOND ? [[HOUR, "h"], [MINUTE, "min"]]
+      : [[DAY, "d"], [HOUR, "h"]];
+  const [[large, of], [small, rest]] = parts;
+  const rounded = Math.round(ms / small) * small;
+  const left = Math.round((rounded % large) / small);
+  const whole = Math.floor(rounded / large);
+  return left ? `${whole.toLocaleString("en")} ${of} ${left} ${rest}` : `${whole.toLocaleString("en")} ${of}`;
+}
+
+export function ago(ms) {
+  if (ms === null || ms === undefined) return "";
+  return ms < SECOND ? "now" : `${duration(ms < MINUTE ? Math.floor(ms / SECOND) * SECOND : ms).replace(".0 s", " s")} ago`;
 }
 
 export function share(part) {
   return part === null || part === undefined ? "" : `${Math.round(part * 100)} %`;
 }
 
+// A time in ISO 8601, in UTC as the log has it.
 export function moment(ms) {
-  return ms ? new Date(ms).toISOString().replace("T", " ").slice(0, 19) : "";
+  if (ms === null || ms === undefined) return "";
+  const at = new Date(ms);
+  return Number.isNaN(at.getTime()) ? String(ms) : at.toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-// By the unit that a figure has.
+// Formats a value by its unit.
 export function inUnit(unit, value) {
   if (value === null || value === undefined) return "";
   switch (unit) {
     case "bytes": return size(value);
     case "ms": return duration(value);
-    case "s": return duration(value * 1000);
+    case "s": return duration(value * SECOND);
     case "ms since the epoch": return moment(value);
     default: return count(value);
   }

@@ -1,96 +1,102 @@
-// What the figures of a job were, drawn over time.
+// The figures of a job over time: which ones, how far back, and the zoom that all charts share.
 
-import uPlot from "./vendor/uPlot.esm.js";
-
+import { startUps } from "./axes.js";
+import { Chart, MAX_SERIES } from "./chart.js";
 import { element } from "./elements.js";
-import { get } from "./rest.js";
-import { count, duration, size } from "./text.js";
+import { show } from "./inplace.js";
 
-const LINES = [
-  { title: "Rows from sources, per second", figure: "source_rows_per_s", show: count },
-  { title: "Watermark lag", figure: "watermark_lag_ms", show: duration },
-  { title: "Latency from source to sink", figure: "latency_ms", show: duration },
-  { title: "Duration of checkpoints", figure: "checkpoint_duration_ms", show: duration },
-  { title: "State in the newest checkpoint", figure: "checkpoint_bytes", show: size },
-  { title: "Memory of the workers", figure: "memory_bytes", show: size },
-  { title: "Processor time of the workers, ms per second", figure: "cpu_ms", show: count },
-  { title: "Records that sources are behind", figure: "source_lag_rows", show: count },
+export const LOAD = [
+  { title: "Rows from sources, per second", figure: "source_rows_per_s", unit: "rows" },
+  { title: "Records that sources are behind", figure: "source_lag_rows", unit: "rows" },
+  { title: "Watermark lag", figure: "watermark_lag_ms", unit: "ms" },
+  { title: "Latency from source to sink", figure: "latency_ms", unit: "ms" },
+  { title: "Time since a sink last published", figure: "since_published_ms", unit: "ms" },
+  { title: "Processor time of the workers, per second", figure: "cpu_ms", unit: "ms" },
+  { title: "Memory of the workers", figure: "memory_bytes", unit: "bytes" },
+];
+export const CHECKPOINTS = [
+  { title: "Duration of checkpoints", figure: "checkpoint_duration_ms", unit: "ms" },
+  { title: "State in the newest checkpoint", figure: "checkpoint_bytes", unit: "bytes" },
+];
+const RANGES = [
+  { label: "the last 10 minutes", grain: "fine", seconds: 600 },
+  { label: "the last hour", grain: "fine", seconds: 3600 },
+  { label: "the last day", grain: "coarse", seconds: 86_400 },
+  { label: "the last week", grain: "coarse", seconds: 7 * 86_400 },
 ];
 const EVERY_MS = 10_000;
-const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6"];
-const MOST_SERIES = 6;
+const BESIDE_EACH_OTHER = 900;
+const GAP = 24;
 
-// Fills `place` now and every ten seconds, until `signal` aborts. `names` are those of operators by id.
-export async function timelines(place, key, names, signal) {
-  const query = LINES.map((line) => `figure=${line.figure}`).join("&");
-  const switched = element("select", {
+// Fills `place` now and every ten seconds, until `signal` aborts, with `lines` of the job of `page`.
+export function timelines(place, page, lines, signal) {
+  const query = [...lines.map((line) => line.figure), "uptime_s"].map((name) => `figure=${name}`).join("&");
+  const charts = new Map(lines.map((line) => [line, new Chart(line.title, line.unit, zoom)]));
+  const seen = { history: null, zoom: null, problem: null };
+  const range = element("select", {
     "aria-label": "How far back",
-    onchange: () => show(),
-  },
-  element("option", { value: "fine" }, "the last hour"),
-  element("option", { value: "coarse" }, "the last week"));
-  const charts = element("div", { class: "charts" });
-  place.replaceChildren(element("div", { class: "row" }, element("h2", {}, "Over time"), switched), charts);
-  let view = null;
-  const show = () => {
-    if (view) charts.replaceChildren(...drawnLines(view[switched.value], names, charts.clientWidth));
-    if (!charts.children.length) {
-      charts.replaceChildren(element("p", {}, "Nothing yet: figures are kept every ten seconds."));
-    }
-  };
-  const looking = async () => {
-    try {
-      view = await get(`/jobs/${key}/history?${query}`, signal);
-      show();
-    } catch {
-      // The job's own state says what is wrong.
-    }
-    if (!signal.aborted) setTimeout(looking, EVERY_MS);
-  };
-  addEventListener("resize", show, { signal });
-  await looking();
-}
+    onchange: () => zoom(),
+  }, RANGES.map(({ label }, n) => element("option", { value: n, selected: n === 1 }, label)));
+  const whole = element("button", { type: "button", onclick: () => zoom() }, "Show all");
+  const how = element("span", { class: "quiet" }, "UTC. Drag over a chart to zoom; double-click to see all again.");
+  const drawnCharts = element("div", { class: "charts" });
+  place.replaceChildren(element("div", { class: "row" },
+    element("h2", {}, "Over time"), range, whole, how), drawnCharts);
 
-function drawnLines(part, names, width) {
-  const wide = Math.max(260, width > 900 ? (width - 24) / 2 : width);
-  return LINES.flatMap((line) => {
-    const series = part.series
-      .map((name, n) => ({ n, labels: name.split("\t") }))
-      .filter(({ labels, n }) => labels[0] === line.figure && part.values.some((row) => row[n] !== null))
-      .slice(0, MOST_SERIES);
-    if (!series.length || part.at_ms.length < 2) return [];
-    return [chart(line, part, series, names, wide)];
+  function zoom(from = null, to = null) {
+    seen.zoom = from === null ? null : [from, to];
+    draw();
+  }
+  function draw() {
+    whole.disabled = seen.zoom === null;
+    const part = seen.history === null ? null : within(seen.history, RANGES[range.value]);
+    const wide = drawnCharts.clientWidth;
+    const width = Math.max(240, wide > BESIDE_EACH_OTHER ? Math.floor((wide - GAP) / 2) : wide);
+    const series = new Map(lines.map((line) => [line, part === null ? [] : seriesOf(line, part)]));
+    const there = lines.filter((line) => series.get(line).length && part.at_ms.length > 1);
+    show(drawnCharts, there.length ? there.map((line) => charts.get(line).place)
+      : element("p", {}, seen.problem ?? "Nothing yet: a moment is recorded every ten seconds."));
+    for (const line of there) {
+      const of = series.get(line).slice(0, MAX_SERIES);
+      charts.get(line).show(
+        part.at_ms.map((ms) => ms / 1000), of.map(({ values }) => values),
+        of.map(({ labels }) => legend(line.figure, labels, page.names())),
+        startingUp(part), seen.zoom, width);
+    }
+  }
+  addEventListener("resize", draw, { signal });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
+  page.poll(`history?${query}`, EVERY_MS, signal, (history, problem) => {
+    if (problem === null) seen.history = history;
+    seen.problem = problem?.message ?? null;
+    draw();
   });
 }
 
-function chart(line, part, series, names, width) {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--rule"), width: 1 } };
-  const label = ({ labels }) =>
-    labels.slice(1).map((part) => names.get(part) ?? part).join(" ") || "all";
-  const place = element("figure", { class: "chart" }, element("figcaption", {}, line.title));
-  const options = {
-    width,
-    height: 180,
-    series: [
-      { label: "time" },
-      ...series.map((one, n) => ({
-        label: label(one),
-        stroke: colour(COLOURS[n % COLOURS.length]),
-        width: 1.5,
-        value: (_, value) => line.show(value),
-      })),
-    ],
-    axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((tick) => line.show(tick)) }],
-    scales: { y: { range: (_, least, most) => [Math.min(0, least), most > 0 ? most * 1.08 : 1] } },
-    legend: { show: series.length > 1 },
-    cursor: { sync: { key: "rheos" } },
-  };
-  const data = [
-    part.at_ms.map((ms) => ms / 1000),
-    ...series.map(({ n }) => part.values.map((row) => row[n])),
-  ];
-  new uPlot(options, data, place);
-  return place;
+// The moments of the chosen range, counted back from the newest.
+function within(history, { grain, seconds }) {
+  const part = history[grain];
+  const newest = part.at_ms.at(-1) ?? 0;
+  const first = part.at_ms.findIndex((ms) => ms >= newest - seconds * 1000);
+  return { ...part, at_ms: part.at_ms.slice(first), values: part.values.slice(first) };
+}
+
+function seriesOf(line, part) {
+  return part.series
+    .map((name, n) => ({ labels: name.split("\t"), values: part.values.map((row) => row[n]) }))
+    .filter(({ labels, values }) => labels[0] === line.figure && values.some((value) => value !== null))
+    .map(({ labels, values }) => ({ labels: labels.slice(1), values }));
+}
+
+function startingUp(part) {
+  const uptime = part.series.indexOf("uptime_s");
+  return startUps(part.values.map((row) => (uptime < 0 ? null : row[uptime])));
+}
+
+// The words for one line of a chart: "orders to kafka, p99". Empty where it is the only one of its kind.
+export function legend(figure, labels, names) {
+  const quantile = labels.find((label, n) => n === labels.length - 1 && /^p\d+$/.test(label));
+  const places = labels.slice(0, quantile === undefined ? undefined : -1).map((label) => names.get(label) ?? label);
+  const where = places.join(figure === "latency_ms" ? " to " : ", ");
+  return [where, quantile].filter((part) => part).join(", ");
 }
