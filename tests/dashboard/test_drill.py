@@ -17,7 +17,7 @@ import pytest
 from rheos.control.registry import Registry
 from tests.chaos.torn import faults_of
 from tests.dashboard.conftest import sign_in
-from tests.dashboard.test_page import fact
+from tests.dashboard.test_page import fact, tab
 from tests.processes import Started
 from tests.waiting import wait_for
 
@@ -80,8 +80,9 @@ def test_a_night_on_call(
 
     with on_call.going_wrong("hot-key"):
         on_call.reads("skew", "of the rows by user", "have most rows")
-        page.click(".finding.skew button")
-        assert "per user" in page.inner_text(".panel h2")
+        page.click(".finding.skew a")
+        page.wait_for_selector(".panel h2:has-text('per user')")
+        tab(page, "Overview")
     on_call.is_calm("skew", "backpressure")
 
     with on_call.going_wrong("stuck-partition"):
@@ -104,8 +105,8 @@ def test_a_night_on_call(
     on_call.reads("restarts", "a worker process ended")
     page.wait_for_selector(".state.running")
 
-    page.click("summary:text('What was logged')")
-    page.wait_for_selector(".log pre:has-text(\"the job 'drill' restarts\")")
-    page.click("button:text('Cancel')")
+    tab(page, "Logs")
+    page.wait_for_selector("pre:has-text(\"the job 'drill' restarts\")")
+    page.click("button:text('Cancel the job')")
     page.click("dialog button[type=submit]")
     wait_for(lambda: driver.poll() is not None)

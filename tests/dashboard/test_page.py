@@ -59,9 +59,10 @@ def test_a_job_is_watched_and_stopped_through_the_page(
     assert "a worker process ended" in page.inner_text(".failure")
 
     page.locator("svg [data-operator]").first.press("Enter")
-    assert f"{job.name}:16" in page.inner_text(".panel")
-    page.click("summary:text('What it runs with')")
-    page.wait_for_selector("code:text-is('checkpoint.interval_ms')")
+    page.wait_for_selector(f".panel code:has-text('{job.name}:16')")
+    tab(page, "Settings")
+    page.wait_for_selector("code:has-text('checkpoint')")
+    tab(page, "Overview")
 
     page.click("button:text-is('Profile a subtask')")
     page.fill("dialog input[name=subtask]", "1")
@@ -90,6 +91,10 @@ def test_a_job_is_watched_and_stopped_through_the_page(
     assert driver.wait(60) == 0, started.output(driver)
     assert savepoint.is_relative_to(tmp_path / "checkpoints")
     assert any(savepoint.iterdir())
+
+
+def tab(page: Any, name: str) -> None:
+    page.get_by_role("tab", name=name).click()
 
 
 def fact(page: Any, name: str) -> str | None:
