@@ -1,7 +1,9 @@
-"""`rheos chaos`: runs a job as `rheos run` does, and strikes at its processes meanwhile."""
+"""`rheos chaos`: runs a job as `rheos run` does, and strikes at its processes, at the links to its
+servers and at their processes meanwhile."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from rheos.host.stores import open_store
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId
 from rheos.testing.chaos import Fault, Plan, newest_checkpoint, run
+from rheos.testing.chaos.struck_servers import ServerProcess, links_to, redirected
 
 
 def finished(directory: str) -> bool:
@@ -26,12 +29,19 @@ def finished(directory: str) -> bool:
     return bool(logs) and all(isinstance(log.newest, JobFinished) for log in logs)
 
 
+def _default_faults(links: Sequence[str], server_pids: Sequence[int]) -> str:
+    of_servers = [*([Fault.CUT] if links else []), *([Fault.SERVER] if server_pids else [])]
+    return ",".join(of_servers or [Fault.WORKERS])
+
+
 def chaos(
     file: Path,
     arguments: Sequence[str],
     options: Sequence[tuple[str, object]],
     *,
-    faults: str,
+    faults: str | None,
+    links: Sequence[str],
+    server_pids: Sequence[int],
     kill_every: str,
     for_: str | None,
     strikes: int | None,
@@ -41,7 +51,7 @@ def chaos(
     """Gives the exit code: 0 where the job came through, or was cancelled after `for_`. `options` go to
     `rheos run`, where they have a value."""
     try:
-        chosen = Fault.parse(faults)
+        chosen = Fault.parse(faults or _default_faults(links, server_pids))
         given = {name: value for name, value in options if value is not None}
         if Fault.DRIVER in chosen and "--checkpoint-dir" not in given:
             raise ConfigurationError(
@@ -56,20 +66,25 @@ def chaos(
         command = [sys.executable, "-m", "rheos", "run", str(file)]
         for name, value in given.items():
             command += [name, str(value)]
-        plan = Plan(
-            [*command, "--", *arguments],
-            faults=chosen,
-            kill_every_s=duration_ms(kill_every) / 1000,
-            for_s=None if for_ is None else duration_ms(for_) / 1000,
-            strikes=strikes,
-            progress=newest_checkpoint,
-            seed=seed,
-            freeze_s=duration_ms(freeze) / 1000,
-            finished=lambda: finished(str(given["--checkpoint-dir"])),
-        )
         # What was frozen must go on, and nothing may stay, also where this command is asked to end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-        done = run(plan, log=lambda line: print(line, flush=True))
+        with links_to(links) as struck:
+            passed_on, environment = redirected(struck, arguments, os.environ)
+            plan = Plan(
+                [*command, "--", *passed_on],
+                faults=chosen,
+                kill_every_s=duration_ms(kill_every) / 1000,
+                for_s=None if for_ is None else duration_ms(for_) / 1000,
+                strikes=strikes,
+                progress=newest_checkpoint,
+                links=struck,
+                servers=[ServerProcess(pid) for pid in server_pids],
+                seed=seed,
+                freeze_s=duration_ms(freeze) / 1000,
+                env=environment,
+                finished=lambda: finished(str(given["--checkpoint-dir"])),
+            )
+            done = run(plan, log=lambda line: print(line, flush=True))
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     print("\n".join(done.summary()))

@@ -347,18 +347,35 @@ def chaos(
         ),
     ] = None,
     faults: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="What to strike, with commas between: workers (SIGKILL), freeze (SIGSTOP, later "
             "SIGCONT), executors (SIGKILL; local-cluster only), driver (SIGKILL, and the same command "
-            "again; needs --checkpoint-dir)."
+            "again; needs --checkpoint-dir); with --link: cut, cut-to-server, cut-from-server, slow, "
+            "lossy; with --server-pid: server (SIGSTOP, later SIGCONT).",
+            show_default="workers; cut with --link; server with --server-pid",
         ),
-    ] = "workers",
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The address (host:port) of a server that the job reaches. A proxy takes its place in "
+            "ARGS and in the environment. May be given several times."
+        ),
+    ] = None,
+    server_pid: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="The process id of a server of the job. It is stopped for a while, with its children, "
+            "and never killed. May be given several times."
+        ),
+    ] = None,
     freeze: Annotated[
         str,
         typer.Option(
             callback=duration,
-            help="The longest freeze; half last as long, the others a tenth or less.",
+            help="The longest freeze, and fault of a link; half last as long, the others a tenth or "
+            "less.",
         ),
     ] = "20s",
     seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
@@ -368,7 +385,7 @@ def chaos(
     checkpoint_dir: CheckpointDir = None,
     checkpoint_interval: CheckpointInterval = None,
 ) -> None:
-    """Run a job file, and kill its processes while it works. Only its own are struck."""
+    """Run a job file, and strike at its processes, or at its servers, while it works."""
     from rheos.cli.chaos import chaos
 
     settings = _settings(config, {"checkpoint_dir": checkpoint_dir})
@@ -385,6 +402,8 @@ def chaos(
         arguments or [],
         options,
         faults=faults,
+        links=link or [],
+        server_pids=server_pid or [],
         kill_every=kill_every,
         for_=for_,
         strikes=strikes,

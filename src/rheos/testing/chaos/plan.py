@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rheos.errors import ConfigurationError
+from rheos.testing.faulty_proxy import LinkFault
+
+if TYPE_CHECKING:
+    from rheos.testing.chaos.struck_servers import StruckServer
 
 
 class Fault(StrEnum):
@@ -20,6 +25,20 @@ class Fault(StrEnum):
     """SIGKILL of an executor's JVM, where the job's driver has started executors (local-cluster)."""
     DRIVER = "driver"
     """SIGKILL of the driver and its JVM; then the same command is started again."""
+    SERVER = "server"
+    """SIGSTOP of a server's processes, and SIGCONT later."""
+    CUT = "cut"
+    """Nothing passes on the link to a server, for a while. This and the next are those of
+    `faulty_proxy.LinkFault`."""
+    CUT_TO_SERVER = "cut-to-server"
+    CUT_FROM_SERVER = "cut-from-server"
+    SLOW = "slow"
+    LOSSY = "lossy"
+
+    @property
+    def of_link(self) -> bool:
+        """Whether it strikes a link to a server."""
+        return self.value in {fault.value for fault in LinkFault}
 
     @classmethod
     def parse(cls, text: str) -> frozenset[Fault]:
@@ -58,10 +77,15 @@ class Plan:
     as that of the newest checkpoint; 0 where it is not known. The job runs, or runs again, once its
     slots are filled and this has grown: without it, a job that needs longer than `kill_every_s` to its
     first checkpoint is struck for ever and gets nowhere."""
+    links: Sequence[StruckServer] = ()
+    """The links that faults of links strike."""
+    servers: Sequence[StruckServer] = ()
+    """The processes that `Fault.SERVER` strikes."""
     seed: int = 0
     """Draws the kinds, the victims and the lengths of freezes."""
     freeze_s: float = 20.0
-    """The longest freeze. Half of them last as long, the others a tenth of it at the most."""
+    """The longest freeze, and the longest fault of a link. Half of them last as long, the others a
+    tenth of it at the most."""
     driver_back_after_s: float = 1.0
     start_within_s: float = 180.0
     """How long the job may take to run, at first and after each strike; `kill_every_s`, if that is
@@ -78,6 +102,14 @@ class Plan:
                 raise ConfigurationError(f"{name} must be more than nothing, not {getattr(self, name)}")
         if self.strikes is not None and self.strikes < 1:
             raise ConfigurationError(f"strikes must be 1 or more, not {self.strikes}")
+        if any(fault.of_link for fault in self.faults) and not self.links:
+            raise ConfigurationError(
+                "a fault of a link needs a link", hint="give the server's address: --link host:port"
+            )
+        if Fault.SERVER in self.faults and not self.servers:
+            raise ConfigurationError(
+                "the fault 'server' needs a server's process", hint="give its id: --server-pid PID"
+            )
 
     @property
     def patience_s(self) -> float:
@@ -91,7 +123,7 @@ class Strike:
 
     fault: Fault
     at_s: float
-    victim: int
+    victim: str
     frozen_s: float = 0.0
     back_after_s: float | None = None
 

@@ -8,12 +8,13 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psutil
 
 from rheos.testing.chaos.plan import Fault, Plan, Report, Strike
 from rheos.testing.chaos.processes import JobProcesses, describe, ended_meanwhile
+from rheos.testing.chaos.struck_servers import StruckServer
 
 _LOOK_EVERY_S = 0.1
 _SETTLED_S = 1.0
@@ -53,6 +54,8 @@ class _Runner:
         """The workers in its slots, and since when they are these."""
         self._frozen: dict[psutil.Process, float] = {}
         """And when each is to go on."""
+        self._servers: dict[StruckServer, float] = {}
+        """The servers and links that a fault holds, and when it is to end."""
         self._waiting: Strike | None = None
         """The strike after which the job does not yet run."""
         self._hasty = False
@@ -74,7 +77,13 @@ class _Runner:
         due = first + plan.kill_every_s
         while not self._over():
             over = plan.for_s is not None and self._now() >= first + plan.for_s
-            if over and not self._frozen and self._waiting is None and plan.drained():
+            if (
+                over
+                and not self._frozen
+                and not self._servers
+                and self._waiting is None
+                and plan.drained()
+            ):
                 return self._cancel()
             if not self._hasty:
                 due = max(due, self._up_at + plan.kill_every_s)
@@ -107,7 +116,10 @@ class _Runner:
         for process, until in list(self._frozen.items()):
             if self._now() >= until:
                 self._thaw(process)
-        if self._waiting is not None and self._running():
+        for server, until in list(self._servers.items()):
+            if self._now() >= until:
+                self._heal(server)
+        if self._waiting is not None and not self._servers and self._running():
             self._waiting.back_after_s = self._now() - self._waiting.at_s
             self._say(f"runs again, {self._waiting.back_after_s:.1f} s after the strike")
             self._waiting = None
@@ -181,9 +193,10 @@ class _Runner:
             return False
         fault = self._rng.choice(possible)
         victim = self._rng.choice(victims[fault])
+        name = str(victim.pid) if isinstance(victim, psutil.Process) else victim.name
         if self._plan.progress is not None:
             self._progress = max(self._progress, self._plan.progress(self._job.pid))
-        strike = Strike(fault, self._now(), victim.pid)
+        strike = Strike(fault, self._now(), name)
         with ended_meanwhile():
             self._carry_out(strike, victim)
             self.report.strikes.append(strike)
@@ -191,7 +204,7 @@ class _Runner:
             return True
         return False
 
-    def _victims(self, fault: Fault) -> list[psutil.Process]:
+    def _victims(self, fault: Fault) -> Sequence[psutil.Process | StruckServer]:
         match fault:
             case Fault.WORKERS | Fault.FREEZE:
                 return [process for process in self._processes.slots() if process not in self._frozen]
@@ -199,16 +212,22 @@ class _Runner:
                 return self._processes.executors()
             case Fault.DRIVER:
                 return [psutil.Process(self._job.pid)] if self._job.poll() is None else []
+            case Fault.SERVER:
+                return [server for server in self._plan.servers if server not in self._servers]
+            case _:
+                assert fault.of_link, fault
+                return [link for link in self._plan.links if link not in self._servers]
 
-    def _carry_out(self, strike: Strike, victim: psutil.Process) -> None:
+    def _carry_out(self, strike: Strike, victim: psutil.Process | StruckServer) -> None:
+        if isinstance(victim, StruckServer):
+            self._strike_server(strike, victim)
+            return
         match strike.fault:
             case Fault.WORKERS:
                 victim.kill()
                 self._say(f"SIGKILL  worker {victim.pid}")
             case Fault.FREEZE:
-                longest = self._plan.freeze_s
-                short = self._rng.uniform(0.01, 0.1) * longest
-                strike.frozen_s = short if self._rng.random() < 0.5 else longest
+                strike.frozen_s = self._freeze_s()
                 victim.suspend()
                 self._frozen[victim] = strike.at_s + strike.frozen_s
                 self._say(f"SIGSTOP  worker {victim.pid}, for {strike.frozen_s:.1f} s")
@@ -225,6 +244,25 @@ class _Runner:
                 self._job = self._start()
                 self.report.drivers += 1
                 self._say(f"started  driver {self._job.pid}")
+
+    def _strike_server(self, strike: Strike, server: StruckServer) -> None:
+        strike.frozen_s = self._freeze_s()
+        server.strike(strike.fault)
+        self._servers[server] = strike.at_s + strike.frozen_s
+        self._say(f"{strike.fault}  {server.name}, for {strike.frozen_s:.1f} s")
+
+    def _freeze_s(self) -> float:
+        longest = self._plan.freeze_s
+        short = self._rng.uniform(0.01, 0.1) * longest
+        return short if self._rng.random() < 0.5 else longest
+
+    def _heal(self, server: StruckServer) -> None:
+        del self._servers[server]
+        server.heal()
+        if self._plan.progress is not None:
+            # What the job did meanwhile does not show that it has the server again.
+            self._progress = max(self._progress, self._plan.progress(self._job.pid))
+        self._say(f"over     {server.name}")
 
     def _thaw(self, process: psutil.Process) -> None:
         del self._frozen[process]
@@ -248,6 +286,8 @@ class _Runner:
     def clean_up(self) -> None:
         for process in list(self._frozen):
             self._thaw(process)
+        for server in list(self._servers):
+            self._heal(server)
         if self._job.poll() is None:
             self._job.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
