@@ -65,6 +65,9 @@ class Delivery(ABC):
     def close(self) -> None:
         """Let go of the connection. What is not settled may be lost."""
 
+    def succeed(self, before: Delivery) -> None:
+        """Take over what the delivery before this one, of the same writer, knows of the target."""
+
 
 @dataclass(frozen=True)
 class SpillingSink(Sink):
@@ -207,8 +210,9 @@ class SpillingWriter(SinkWriter):
         self._renew_delivery()
 
     def _renew_delivery(self) -> None:
-        self._delivery.close()
-        self._delivery = self._new_delivery()
+        before, self._delivery = self._delivery, self._new_delivery()
+        self._delivery.succeed(before)
+        before.close()
         self._settled_rows = 0
 
     def _new_delivery(self) -> Delivery:

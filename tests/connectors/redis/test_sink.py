@@ -43,6 +43,31 @@ def test_the_newest_row_of_a_key_stays(redis_server: Any, redis: Any, prefix: st
     assert redis.hgetall(f"{prefix}:k9") == {"k": "k9", "n": "9999"}
 
 
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_server_that_was_restarted_without_what_it_had_is_noticed(
+    redis_server: Any,
+    redis: Any,
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    emptied: bool,
+) -> None:
+    probe = Probe()
+    writer = opened(rh.redis.sink(redis_server.url, key=f"{prefix}:{{k}}"), probe)
+    writer.write(rows(*range(100)))
+    writer.prepare(CheckpointId(1))
+    monkeypatch.setattr(patience, "sleep", lambda seconds: redis_server.start())
+    if emptied:
+        redis.flushall()
+    redis_server.kill()
+    writer.write(rows(2, 12))
+    writer.prepare(CheckpointId(2))
+    writer.close()
+    assert probe.counts.pop("retries") >= 1
+    assert probe.counts == ({"lost_data": 1} if emptied else {})
+    assert ("has lost rows that were delivered" in caplog.text) is emptied
+
+
 def test_a_server_that_restarts_is_waited_for(
     redis_server: Any, redis: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

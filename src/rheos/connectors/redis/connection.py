@@ -32,13 +32,23 @@ class RefusedError(Exception):
 class RedisConnection:
     """Not for two threads at once. It connects by itself, also again."""
 
-    def __init__(self, options: RedisOptions) -> None:
+    def __init__(
+        self, options: RedisOptions, connected: Callable[[RedisConnection], None] | None = None
+    ) -> None:
+        """`connected` is called with each new connection, before anything else is sent."""
         self.options = options
         self._connection = options.connection()
+        self._connected = connected
+        self._is_open = False
 
     def send(self, data: bytes | memoryview) -> None:
         """Sends commands. Raises what the client raises."""
         try:
+            if not self._is_open:
+                self._connection.connect()
+                self._is_open = True
+                if self._connected is not None:
+                    self._connected(self)
             self._connection.send_packed_command([data])
         except Exception:
             self.close()
@@ -71,6 +81,7 @@ class RedisConnection:
             raise refused.error from None
 
     def close(self) -> None:
+        self._is_open = False
         self._connection.disconnect()
 
 

@@ -26,6 +26,7 @@ from rheos.connectors.redis.commands import (
     with_those_there,
 )
 from rheos.connectors.redis.connection import (
+    LOGGER,
     RedisConnection,
     RedisPatience,
     RefusedError,
@@ -33,6 +34,7 @@ from rheos.connectors.redis.connection import (
 )
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import as_fields, check_fields
+from rheos.connectors.redis.witness import Witness
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.connectors.spilling import Count, Delivery, SpillingSink
 from rheos.errors import InputError, ProgramError, SchemaError
@@ -43,6 +45,7 @@ from rheos.site import located_at_call
 
 _TOGETHER_ROWS = 4096
 _TOGETHER_BYTES = 4 << 20
+LOST_DATA = "lost_data"
 _DOING = "rows cannot be written to Redis"
 
 
@@ -237,7 +240,10 @@ class RedisDelivery(Delivery):
 
     def __init__(self, sink: RedisSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
         self._encoder = CommandEncoder(sink.layout, schema)
-        self._connection = RedisConnection(sink.options)
+        self._sink = sink
+        self._count = count
+        self._witness = Witness(self._keys)
+        self._connection = RedisConnection(sink.options, self._look_for_loss)
         self._patience = RedisPatience(patience_ms, sink.options, lambda: count("retries", 1))
         self._sent: tuple[Batch, Commands] | None = None
 
@@ -262,6 +268,7 @@ class RedisDelivery(Delivery):
                 self._connection.receive(commands.count)
                 self._sent = None
                 self.settled_rows += rows.num_rows
+                self._witness.confirmed(rows)
                 self._patience.restore()
             except RefusedError as refused:
                 record = shown_row(rows, commands.row_of(refused.reply))
@@ -271,8 +278,33 @@ class RedisDelivery(Delivery):
                 self._patience.spend(error, _DOING)
                 self._send_again()
 
+    def succeed(self, before: Delivery) -> None:
+        if isinstance(before, RedisDelivery):
+            self._witness = before._witness
+
     def close(self) -> None:
         self._connection.close()
+
+    def _look_for_loss(self, connection: RedisConnection) -> None:
+        missing = self._witness.lost_all(connection.ask)
+        if missing:
+            self._count(LOST_DATA, 1)
+            LOGGER.error(
+                "%s was restarted, and the %d keys that the sink wrote last are not there: it has lost "
+                "rows that were delivered. Use its append-only file (appendonly yes), restore a copy, "
+                "or write them again from a savepoint before",
+                self._sink.describe(),
+                missing,
+            )
+
+    def _keys(self, rows: Batch) -> list[bytes]:
+        layout = self._sink.layout
+        if layout.ttl_ms is not None:
+            return []
+        if layout.delete is not None:
+            rows = rows.filter(pc.invert(pc.fill_null(rows.column(layout.delete), False)))
+        keys: list[bytes] = layout.key.keys(rows).to_pylist()
+        return keys
 
     def _send_again(self) -> None:
         assert self._sent is not None
