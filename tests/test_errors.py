@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
 
 import rheos
 from rheos import errors
-from rheos.errors import RheosError
+from rheos.errors import InternalError, OutOfMemoryError, RheosError, unexpected
 
 _LINE = re.compile(r"^    ([│ ]*(?:[├└]── )?)(\w+Error)\b", re.MULTILINE)
 
@@ -38,3 +44,41 @@ def test_the_tree_is_that_of_the_classes() -> None:
 def test_every_error_is_exported() -> None:
     exported = {name for name in rheos.__all__ if name.endswith("Error")}
     assert exported == set(drawn())
+
+
+def too_much_for_numpy() -> None:
+    np.empty(1 << 58, dtype=np.int64)
+
+
+def too_much_for_arrow() -> None:
+    pa.allocate_buffer(1 << 61)
+
+
+def too_much_for_python() -> None:
+    bytearray(1 << 62)
+
+
+def no_more_pages() -> None:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def no_more_threads() -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    "allocate",
+    [too_much_for_numpy, too_much_for_arrow, too_much_for_python, no_more_pages, no_more_threads],
+)
+def test_whoever_says_that_memory_is_used_up_is_no_defect(allocate: Callable[[], None]) -> None:
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each library has its own
+        allocate()
+    error = unexpected(raised.value)
+    assert isinstance(error, OutOfMemoryError)
+    assert "has no memory left" in error.what
+    assert "rocksdb" in (error.hint or "")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't"), OSError(errno.ENOSPC, "full"), ValueError()])
+def test_other_exceptions_are_defects(error: Exception) -> None:
+    assert isinstance(unexpected(error), InternalError)

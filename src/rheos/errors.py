@@ -13,6 +13,8 @@
     │   └── FencedError       another attempt or driver owns the job now
     ├── UnavailableError      a system that a source reads or a sink writes is away, or refuses for now
     ├── TransportError        a peer's frame that is none, a gap, a duplicate, a lost peer
+    ├── WorkerLostError       a worker process was killed, or crashed
+    ├── OutOfMemoryError      a process has no memory left, or was killed because there was none
     ├── InternalError         Rheos itself has gone wrong where it should not
     └── JobFailedError        the job ended in failure; its cause is the error above
 
@@ -24,12 +26,13 @@ act on are escaped, and further lines of a message begin with "|". The attribute
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import Any
 
 from rheos.printable import CONTINUED, printable_lines
 from rheos.redaction import redacted
-from rheos.shown import formatted_traceback, named_error
+from rheos.shown import formatted_traceback, is_error, message_of, named_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +161,47 @@ class TransportError(RheosError):
     """A peer's frame that is none, a gap, a duplicate, or a lost peer."""
 
 
+class WorkerLostError(RheosError):
+    """A worker process was killed, or crashed, without reporting an error of its own."""
+
+
+class OutOfMemoryError(RheosError):
+    """A process has no memory left, or was killed because there was none."""
+
+
 class InternalError(RheosError):
     """Rheos itself has gone wrong: an exception that no part of it expects."""
 
-    @classmethod
-    def of(cls, error: BaseException) -> InternalError:
-        """From the exception, with its traceback."""
-        return cls(
-            named_error(error),
-            hint="this is a defect of Rheos, or of a connector: please report it with these lines",
+
+LESS_MEMORY = (
+    'keep state on disk (state="rocksdb"), bound it (ttl=, windows), spread it over more subtasks, or '
+    "allow the workers more memory"
+)
+"""Advice for who has run out of memory."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception says that memory, or what the system counts as such, is used up."""
+    if is_error(error, OSError):
+        return error.errno == errno.ENOMEM
+    # A thread needs memory for its stack, and Python does not say why the system refused it.
+    no_thread = type(error) is RuntimeError and message_of(error) == "can't start new thread"
+    return no_thread or is_error(error, MemoryError)
+
+
+def unexpected(error: BaseException) -> RheosError:
+    """Return the error for an exception that no part of Rheos expects, with its traceback."""
+    if is_out_of_memory(error):
+        return OutOfMemoryError(
+            f"a process has no memory left: {named_error(error)}",
+            hint=LESS_MEMORY,
             detail=formatted_traceback(error),
         )
+    return InternalError(
+        named_error(error),
+        hint="this is a defect of Rheos, or of a connector: please report it with these lines",
+        detail=formatted_traceback(error),
+    )
 
 
 class JobFailedError(RheosError):

@@ -31,6 +31,7 @@ from rheos.errors import (
     InputError,
     InternalError,
     JobFailedError,
+    OutOfMemoryError,
     ProgramError,
     RheosError,
     SchemaError,
@@ -40,6 +41,7 @@ from rheos.errors import (
     UnavailableError,
     UnrestorableError,
     UserFunctionError,
+    WorkerLostError,
 )
 from rheos.forks.difference import OutputDifference
 from rheos.forks.forking import ForkResult, fork
@@ -165,6 +167,7 @@ __all__ = [
     "MapState",
     "OperatorListState",
     "OperatorUnionState",
+    "OutOfMemoryError",
     "OutputDifference",
     "Parameters",
     "ProcessContext",
@@ -205,6 +208,7 @@ __all__ = [
     "WindowContext",
     "WindowFunction",
     "WindowedStream",
+    "WorkerLostError",
     "agg",
     "cassandra",
     "col",

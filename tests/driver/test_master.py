@@ -35,11 +35,13 @@ from rheos.errors import (
     ConfigurationError,
     FencedError,
     InputError,
+    OutOfMemoryError,
     RheosError,
     Site,
     TransportError,
     UnavailableError,
     UserFunctionError,
+    WorkerLostError,
 )
 from rheos.graph.nodes import SinkSpec, SourceSpec, StreamType
 from rheos.job import JobConfig, JobState
@@ -723,3 +725,19 @@ def test_missing_input_is_reported_with_the_line_of_the_source() -> None:
         enumerate_splits(plan_of(Target(), Missing()))
     expected = "job.py:1: operator 'the numbers': no file matches logs/*.jsonl"
     assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("kind", [WorkerLostError, OutOfMemoryError])
+def test_an_error_for_lack_of_memory_says_what_memory_was_used_for(kind: type[RheosError]) -> None:
+    driver = Driver().runs()
+    for subtask, used in enumerate([200e6, 700e6]):
+        report = progress(subtask, at_s=1, rows=1)
+        driver.step(msgspec.structs.replace(report, readings=[Reading("memory_bytes", (), used)]))
+    driver.step(*driver.shares(1))
+    driver.step(AttemptLost(Attempt(1), kind("a worker is gone")), AttemptEnded(Attempt(1)))
+    used = "\n  | memory of workers at their last reports: 900 MB; most in subtask 1: 700 MB"
+    state = "\n  | most state at the last checkpoint: 'the numbers' 0.0 MB"
+    assert driver.master.status().failure == "a worker is gone" + used + state
+    driver.step(after_ms=60_000)
+    driver.step(AttemptLost(Attempt(2), kind("a worker is gone")))
+    assert driver.master.status().failure == "a worker is gone" + state, "its own checkpoints failed"

@@ -17,7 +17,7 @@ from rheos.cli.main import app
 from rheos.control.commands import JobClient
 from rheos.control.controlled import ControlledJob
 from rheos.control.registry import Registry, find_job
-from rheos.errors import CheckpointError, ConfigurationError, InternalError
+from rheos.errors import CheckpointError, ConfigurationError, unexpected
 from rheos.host.stores import open_store
 from rheos.job import JobConfig
 from rheos.protocol.error_data import ErrorData, encode
@@ -71,7 +71,7 @@ def test_errors_do_not_hold_them() -> None:
         f"{URL!r} could not be read: {cause}", hint=f"look at {URL}", detail=f"in {URL}"
     )
     shown = [str(error), repr(error), str(ErrorData.of(error)), str(encode(ErrorData.of(error)))]
-    shown.append(str(InternalError.of(cause)))
+    shown.append(str(unexpected(cause)))
     with pytest.raises(ConfigurationError) as caught:
         open_store(URL.replace("s3", "ftp"))
     shown.append(str(caught.value))

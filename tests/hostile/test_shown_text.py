@@ -21,7 +21,7 @@ from rheos.cli.logs import line_text
 from rheos.cli.terminal import Terminal, say
 from rheos.control import picture
 from rheos.control.job_logs import LoggedLine
-from rheos.errors import RheosError, Site
+from rheos.errors import RheosError, Site, unexpected
 from rheos.printable import printable, printable_json, printable_lines
 
 FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.job [driver] the job 'payments' has failed"
@@ -83,7 +83,7 @@ LOGGED = LoggedLine(
 )
 PLACES: dict[str, Callable[[], str]] = {
     "an error": lambda: str(hostile_error()),
-    "an error of Rheos itself": lambda: str(rh.InternalError.of(ValueError(BAD))),
+    "an error of Rheos itself": lambda: str(unexpected(ValueError(BAD))),
     "rheos logs": lambda: line_text(LOGGED),
     "a table on a terminal": lambda: drawn(table),
     "a line on a terminal": lambda: drawn(lambda terminal: terminal.print(printable_lines(BAD))),

@@ -35,7 +35,7 @@ from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.connectors.generator import GeneratorSource
 from rheos.driver import master, sources_and_sinks
 from rheos.driver.master import Master
-from rheos.errors import CheckpointError, InternalError
+from rheos.errors import CheckpointError, unexpected
 from rheos.operators.process import ProcessOperator
 from rheos.operators.reduce import ReduceOperator
 from rheos.operators.running import RunningOperator
@@ -257,7 +257,7 @@ def _commit_errors_are_final() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise InternalError.of(error) from error
+        raise unexpected(error) from error
 
 
 def _dropped_entries_deleted(right: Function) -> Function:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.errors import ConfigurationError, ProgramError, WorkerLostError
 from rheos.host.pickling import pack
 from rheos.spark import shipping as spark_shipping
 from rheos.spark.shipping import worker_error, worker_task
@@ -80,3 +80,18 @@ def test_a_worker_that_ended_without_a_word_shows_no_trace_of_the_jvm() -> None:
         ": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat org.x.Y"
     )
     assert str(worker_error(raised)).splitlines()[0] == "a worker process ended without a word"
+
+
+def test_an_executor_that_spark_has_lost_is_named_with_its_reason() -> None:
+    raised = RuntimeError(
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 failed: "
+        "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Container "
+        "killed by YARN for exceeding physical memory limits. 5.0 GB of 5 GB used.\n"
+        "Driver stacktrace:\n\tat org.x.Y"
+    )
+    error = worker_error(raised)
+    assert isinstance(error, WorkerLostError)
+    assert error.what == (
+        "Spark lost an executor: Container killed by YARN for exceeding physical memory limits. 5.0 GB "
+        "of 5 GB used."
+    )

@@ -43,7 +43,7 @@ from rheos.control.commands import (
     encode,
     request_decoder,
 )
-from rheos.errors import ConfigurationError, InternalError, RheosError
+from rheos.errors import ConfigurationError, RheosError, unexpected
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
 from rheos.job import JobConfig, JobHandle
@@ -128,7 +128,7 @@ class CommandServer:
                 try:
                     self._hear(dict(poller.poll(_LOOK_EVERY_MS)))
                 except Exception as error:
-                    what = f"a command could not be answered: {InternalError.of(error)}"
+                    what = f"a command could not be answered: {unexpected(error)}"
                     print(printable_lines(what, ""), file=sys.stderr)
                 over = self._job_is_over()
             self._answer_the_last()
@@ -256,4 +256,4 @@ class CommandServer:
             return Refused.of(error)
         except BaseException as error:
             # Whatever it is, who asked hears of it, and the command counts as done.
-            return Refused.of(InternalError.of(error))
+            return Refused.of(unexpected(error))

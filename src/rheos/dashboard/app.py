@@ -29,12 +29,7 @@ from rheos.dashboard.openapi import BASE, document
 from rheos.dashboard.operations import OPERATIONS, Operation, RestRequest
 from rheos.dashboard.replays import BusyError, ReplayProcesses
 from rheos.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
-from rheos.errors import (
-    ConfigurationError,
-    InternalError,
-    RheosError,
-    TransportError,
-)
+from rheos.errors import ConfigurationError, InternalError, RheosError, TransportError, unexpected
 from rheos.protocol.error_data import ErrorData
 
 MAX_BODY_BYTES = 16 * 1024
@@ -218,7 +213,7 @@ class Dashboard:
             try:
                 return b"event: now\ndata: " + msgspec.json.encode(look()) + b"\n\n"
             except Exception as error:
-                known = error if isinstance(error, RheosError) else InternalError.of(error)
+                known = error if isinstance(error, RheosError) else unexpected(error)
                 shown = ErrorData.of(known)
                 return b"event: problem\ndata: " + msgspec.json.encode(shown) + b"\n\n"
 
@@ -300,4 +295,4 @@ async def _denied(request: Request, error: Exception) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    return _refusal(InternalError.of(error), 500)
+    return _refusal(unexpected(error), 500)

@@ -12,7 +12,7 @@ from rheos.debugging.deliveries import Delivered, Delivery, Risen, Rows
 from rheos.debugging.key_state import KeyState, StateChange, changes
 from rheos.debugging.replica import Replica
 from rheos.debugging.watching import CallKind, CallWatcher, GivenRow, WatchedCall, watch
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.operators.contract import Operator, Out, PortType
 from rheos.operators.keyed import KeyedCore
 from rheos.operators.keyed_function import KeyedFunctionOperator
@@ -121,7 +121,7 @@ class KeyReplay(CallWatcher):
         except RheosError as raised:
             error = raised.located(site=planned.site, operator=planned.name)
         except Exception as raised:
-            error = InternalError.of(raised).located(site=planned.site, operator=planned.name)
+            error = unexpected(raised).located(site=planned.site, operator=planned.name)
         if error is not None and self._call is not None:
             self._step_of(self._call, error)
         elif error is not None or (first == self._number and self._shows(piece, out)):

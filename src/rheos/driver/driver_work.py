@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rheos.checkpoint.events import Event
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.protocol.ports import Completion, IoExecutor
 
 Answer = Callable[[RheosError | None], Event]
@@ -49,5 +49,5 @@ def _outcome(completion: Completion[None]) -> RheosError | None:
     except RheosError as error:
         return error
     except Exception as error:
-        return InternalError.of(error)
+        return unexpected(error)
     return None

@@ -18,6 +18,7 @@ from rheos.protocol.readings import Reading
 
 EARLIER_DRIVERS = "under earlier drivers"
 """The cause that stands for restarts under earlier drivers of the job."""
+_MOST_STATE = 3
 
 
 class _Reported(NamedTuple):
@@ -57,6 +58,8 @@ class FiguresKeeper:
         """By subtask."""
         self._shares: dict[int, Acknowledge] = {}
         """By subtask: what it has said of its newest checkpoint."""
+        self._state_before: Counter[str] = Counter()
+        """By operator: the size of its state in the checkpoints of earlier attempts."""
         self._refused = 0
         self._causes: Counter[str] = Counter()
         self._durations_ms = Distribution()
@@ -76,6 +79,7 @@ class FiguresKeeper:
     def begin(self, attempt: Attempt, parallelism: int, now_us: int) -> None:
         """An attempt starts: what the one before it has reported is over."""
         self._completed_us = now_us
+        self._state_before = self._state_bytes()
         self._attempt = attempt
         self._shape = self._shape_of(parallelism)
         self._reports = {}
@@ -157,6 +161,39 @@ class FiguresKeeper:
             and isinstance(reading.value, int | float)
             and reading.value > 0
         ]
+
+    def memory(self) -> str:
+        """Return what is known of memory and state, as lines for whoever has run out of it. An attempt
+        that has no checkpoint has the state of the one before it."""
+        used = {
+            subtask: reading.value
+            for subtask, of in sorted(self._reports.items())
+            for reading in of.newest.readings
+            if reading.figure == f.MEMORY.name and isinstance(reading.value, int | float)
+        }
+        largest = max(used, key=lambda subtask: used[subtask], default=None)
+        state = [
+            f"{self._operators[operator]!r} {size / 1e6:,.1f} MB"
+            for operator, size in self._state_bytes().most_common(_MOST_STATE)
+        ]
+        lines = []
+        if largest is not None:
+            total, most = sum(used.values()) / 1e6, used[largest] / 1e6
+            lines.append(
+                f"memory of workers at their last reports: {total:,.0f} MB; most in subtask {largest}: "
+                f"{most:,.0f} MB"
+            )
+        if state:
+            lines.append(f"most state at the last checkpoint: {', '.join(state)}")
+        return "\n".join(lines)
+
+    def _state_bytes(self) -> Counter[str]:
+        sizes: Counter[str] = Counter()
+        for share in list(self._shares.values()):
+            for handle in share.handles:
+                if handle.operator in self._operators:
+                    sizes[str(handle.operator)] += handle.size_bytes
+        return sizes or self._state_before
 
     def latency(self) -> LatencyStatus | None:
         """What the slots have chosen for the latency objective; None where there is none."""

@@ -6,7 +6,7 @@ from functools import partial
 
 from rheos.checkpoint.events import Event, ListSplits, SplitsListed, SplitsNotListed
 from rheos.driver.sources_and_sinks import discovered
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Completion, IoExecutor
@@ -38,4 +38,4 @@ class Listings:
         except RheosError as error:
             return SplitsNotListed(id, error)
         except Exception as error:
-            return SplitsNotListed(id, InternalError.of(error))
+            return SplitsNotListed(id, unexpected(error))

@@ -91,7 +91,7 @@ from rheos.driver.sources_and_sinks import (
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.driver.waits import Waits, call_wait
-from rheos.errors import CheckpointError, RheosError, TransportError
+from rheos.errors import CheckpointError, OutOfMemoryError, RheosError, TransportError, WorkerLostError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 from rheos.observe.event_log import EventKind, EventLevel, JobEvent
@@ -455,13 +455,22 @@ class Master:
             case StacksSampled():
                 self._profiles.sampled(event)
             case Failed():
-                self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
+                error = self._with_memory(event.error.error())
+                self._feed(SubtaskFailed(event.attempt, event.subtask, error))
+            case AttemptLost():
+                self._feed(replace(event, error=self._with_memory(event.error)))
             case Acknowledge():
                 self._metrics.acknowledged(event)
                 self._figures.acknowledged(event)
                 self._feed(event)
             case _:
                 self._feed(event)
+
+    def _with_memory(self, error: RheosError) -> RheosError:
+        """The error, with what memory was used for if it may be for lack of memory. Returns itself."""
+        if isinstance(error, OutOfMemoryError | WorkerLostError):
+            error.detail = "\n".join(filter(None, [self._figures.memory(), error.detail]))
+        return error
 
     def _feed(self, event: Event) -> None:
         """The event and all that follows from it at once."""

@@ -15,7 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import RheosError, Site, UserFunctionError
+from rheos.errors import (
+    LESS_MEMORY,
+    OutOfMemoryError,
+    RheosError,
+    Site,
+    UserFunctionError,
+    is_out_of_memory,
+)
 from rheos.operators.contract import OperatorContext
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.protocol.types import Row, TypeMismatch
@@ -84,13 +91,16 @@ def user_error(
         error.record = error.record or record_text
         error.key = error.key or key_text
         return error.located(site=site, operator=ctx.name)
-    if is_error(error, SystemExit):
+    kind: type[RheosError] = UserFunctionError
+    if is_out_of_memory(error):
+        kind, hint = OutOfMemoryError, LESS_MEMORY
+    elif is_error(error, SystemExit):
         hint = "a function of a stream cannot end the program: return, or raise an error"
     elif record is None and key is None:
         hint = "mend the function"
     else:
         hint = "mend the function, or keep such records from it with a filter before"
-    return UserFunctionError(
+    return kind(
         named_error(error),
         site=site,
         operator=ctx.name,

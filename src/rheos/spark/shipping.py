@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rheos.connectors.spark.workers import module_absent, module_lacking
-from rheos.errors import JobFailedError, RheosError
+from rheos.errors import JobFailedError, RheosError, WorkerLostError
 from rheos.host.exits import os_exit_raises as os_exit_raises
 from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
@@ -19,6 +19,7 @@ WorkerTask = Callable[[Iterable[Any]], Iterator[Any]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _CRASHED = "Python worker exited unexpectedly"
+_EXECUTOR_LOST = re.compile(r"ExecutorLostFailure \(.{0,1000}? Reason: (.{1,300})")
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
@@ -78,9 +79,9 @@ def worker_error(error: BaseException) -> RheosError:
     else than these becomes a JobFailedError with the Python part of Spark's message."""
     if isinstance(error, RheosError):
         return error
-    lost = jvm_lost(error)
-    if lost is not None:
-        return lost
+    ended = jvm_lost(error)
+    if ended is not None:
+        return ended
     text = str(error)
     found = _MARK.search(text)
     if found:
@@ -91,9 +92,12 @@ def worker_error(error: BaseException) -> RheosError:
     lacking = module_lacking(text)
     if lacking is not None:
         return lacking
-    if _CRASHED in text:
-        return JobFailedError(
-            "a worker process ended without a word",
+    lost = _EXECUTOR_LOST.search(text)
+    if lost or _CRASHED in text:
+        return WorkerLostError(
+            f"Spark lost an executor: {lost.group(1)}"
+            if lost
+            else "a worker process ended without a word",
             hint="was it killed, perhaps for its memory (see the log of the system)? does the program "
             "or a library call os._exit, or crash?",
         )

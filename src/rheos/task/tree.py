@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar, assert_never
 
 from rheos.connectors.contract import Pending
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.operators.contract import AsyncOperator, Begun, CommittingOperator, Operator, Out, Restored
 from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.runtime_context import read_gauge
@@ -348,7 +348,7 @@ class OperatorTree(Generic[T]):
         """The error, with the place of the operator that was called last. What no operator expects is a
         defect of Rheos or of a connector: operators say so themselves where the user's code raised."""
         at = self.chain.operators[self._at]
-        known = error if isinstance(error, RheosError) else InternalError.of(error)
+        known = error if isinstance(error, RheosError) else unexpected(error)
         return known.located(site=at.site, operator=at.name)
 
     def close_functions(self) -> None:

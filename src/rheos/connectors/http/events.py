@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import SinkContext, SinkWriter
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.formats import json
 from rheos.listener.exchange import HttpExchange
 from rheos.listener.head import HttpError
@@ -123,7 +123,7 @@ class EventWriter(SinkWriter):
         except RheosError as error:
             self._failed = error
         except Exception as error:
-            self._failed = InternalError.of(error)
+            self._failed = unexpected(error)
 
     # --- the threads of readers ----------------------------------------------------------------------
 

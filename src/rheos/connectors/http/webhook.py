@@ -24,7 +24,7 @@ from rheos.connectors.contract import Polled, ReaderContext, SourceClient, Split
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 from rheos.formats.contract import Decoded, Format
 from rheos.listener.exchange import HttpExchange
 from rheos.listener.head import HttpError
@@ -105,7 +105,7 @@ class Webhook(SourceClient):
         except RheosError as error:
             self._inbox.fail(error)
         except Exception as error:
-            self._inbox.fail(InternalError.of(error))
+            self._inbox.fail(unexpected(error))
 
     # --- the mailbox and its notices -----------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from rheos.connectors.kafka.partition import (
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import InternalError, RheosError, UnavailableError
+from rheos.errors import RheosError, UnavailableError, unexpected
 
 AHEAD_BYTES = 1 << 25
 """What is decoded and waits to be taken, over all partitions."""
@@ -196,7 +196,7 @@ class TopicConsumer(SourceClient):
         except client().KafkaException as error:
             self._failed = self._error(error)
         except Exception as error:
-            self._failed = InternalError.of(error)
+            self._failed = unexpected(error)
         finally:
             if self._consumer is not None:
                 with contextlib.suppress(Exception):

@@ -47,7 +47,7 @@ from rheos.connectors.postgres.slots import (
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import ConfigurationError, InputError, InternalError, RheosError
+from rheos.errors import ConfigurationError, InputError, RheosError, unexpected
 from rheos.protocol.elements import Batch
 
 AHEAD_BYTES = 1 << 25
@@ -184,7 +184,7 @@ class ChangeFeed(SourceClient):
                 hint="is it PostgreSQL, and no proxy before it that knows no replication?",
             )
         except Exception as error:
-            failed = InternalError.of(error)
+            failed = unexpected(error)
         with self._lock:
             self._failed = None if self._closing else failed
             self._finished = failed is None

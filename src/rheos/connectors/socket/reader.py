@@ -10,7 +10,7 @@ import threading
 from rheos.connectors.contract import Polled, SplitReader
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.rejected import SKIPPED
-from rheos.errors import InternalError, RheosError
+from rheos.errors import RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")
 """Why there is no connection, once for each time that it is lost."""
@@ -100,7 +100,7 @@ class SocketReader(SplitReader):
         except RheosError as error:
             self._inbox.fail(error)
         except Exception as error:
-            self._inbox.fail(InternalError.of(error))
+            self._inbox.fail(unexpected(error))
 
     def _read_a_connection(self) -> tuple[bool, str]:
         """Until it ends: whether anything came, and why it has ended."""

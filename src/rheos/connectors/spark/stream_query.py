@@ -27,11 +27,11 @@ from rheos.errors import (
     CheckpointError,
     ConfigurationError,
     InputError,
-    InternalError,
     JobFailedError,
     RheosError,
     UnavailableError,
     UnrestorableError,
+    unexpected,
 )
 from rheos.protocol.splits import LISTING_TRIES
 
@@ -311,7 +311,7 @@ class StreamQuery:
                 hint="the job's checkpoint directory must be a place that the driver and every worker "
                 "can write",
             )
-        return InternalError.of(error)
+        return unexpected(error)
 
     def _stage(self, frame: Any, number: int) -> None:
         manifest = stage(

@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from rheos.errors import InternalError
+from rheos.errors import RheosError, unexpected
 from rheos.host.sockets import listen
 from rheos.runtimes.continuous.security import Security
 
@@ -68,7 +68,7 @@ class Admission:
         self._port = urlparse(self.address).port if where.startswith("tcp:") else None
         self._there: set[int] = set()
         """The file handles of the connections."""
-        self._failure: InternalError | None = None
+        self._failure: RheosError | None = None
         self.refused = 0
         """Connections of strangers that were turned away."""
         self._thread = threading.Thread(target=self._answer, name="rheos-admission", daemon=True)
@@ -108,7 +108,7 @@ class Admission:
                     self._note(message["event"], message["value"])
             except Exception as error:
                 # `check` says so: one that answers nobody would keep all out.
-                self._failure = InternalError.of(error)
+                self._failure = unexpected(error)
         for asked in (self._zap, self._events, self._over):
             asked.close(linger=0)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import zmq
 
-from rheos.errors import InternalError, RheosError, TransportError
+from rheos.errors import RheosError, TransportError, unexpected
 from rheos.protocol import control
 from rheos.protocol.decoding import MalformedError
 from rheos.runtimes.continuous.control import (
@@ -107,7 +107,7 @@ class ControlClient:
         try:
             self._keep_lease()
         except Exception as error:
-            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._failure = error if isinstance(error, RheosError) else unexpected(error)
         finally:
             self._socket.close()
             self._joined.set()

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import zmq
 
-from rheos.errors import InternalError, RheosError, TransportError
+from rheos.errors import RheosError, TransportError, unexpected
 from rheos.host.sockets import listen
 from rheos.protocol import control
 from rheos.protocol.decoding import MalformedError
@@ -162,7 +162,7 @@ class ControlServer:
         try:
             self._serve()
         except Exception as error:
-            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._failure = error if isinstance(error, RheosError) else unexpected(error)
             self._arrived.set()
         finally:
             if self._admission is not None:

@@ -16,7 +16,17 @@ from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
 from rheos.driver.launcher import LauncherEvent, deployment
-from rheos.errors import FencedError, InternalError, JobFailedError, RheosError, TransportError
+from rheos.errors import (
+    LESS_MEMORY,
+    FencedError,
+    JobFailedError,
+    OutOfMemoryError,
+    RheosError,
+    TransportError,
+    WorkerLostError,
+    unexpected,
+)
+from rheos.host.memory_room import memory_limit, oom_kills
 from rheos.host.pickling import pack
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.job import JobConfig
@@ -37,6 +47,9 @@ _LEAVE_WITHIN_S = 8.0
 """After this long, what was asked to stop is cancelled through Spark."""
 _SILENT_LEAVE_WITHIN_S = 1.0
 """The same where a worker is not heard of: the others need no more."""
+
+_OF_CANCELLATION = (JobFailedError, WorkerLostError, OutOfMemoryError)
+"""Errors that say nothing once Spark was asked to end the attempt."""
 
 
 class SparkLauncher:
@@ -80,6 +93,8 @@ class SparkLauncher:
         self._cancel_at: float | None = None
         self._cancelled = False
         """Whether Spark was asked to end the attempt: then that it was cancelled says nothing."""
+        self._oom_kills = 0
+        """Processes that the kernel had killed for lack of memory when the attempt began."""
 
     # --- the contract -----------------------------------------------------------------------------
 
@@ -105,6 +120,7 @@ class SparkLauncher:
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
         self._server.expect(attempt, parallelism)
+        self._oom_kills = oom_kills()
         threading.Thread(
             target=self._run_stage,
             args=(attempt, payload, parallelism),
@@ -151,7 +167,7 @@ class SparkLauncher:
             self._attempt = None
             # Spark lets go of the other tasks of a failed stage only after seconds.
             self._server.send(control.Cancel(attempt=ended, replaced=True))
-            if error is not None and not (self._cancelled and isinstance(error, JobFailedError)):
+            if error is not None and not (self._cancelled and isinstance(error, _OF_CANCELLATION)):
                 events.append(AttemptLost(ended, error))
             events.append(AttemptEnded(ended))
         events.extend(self._watch())
@@ -199,8 +215,8 @@ class SparkLauncher:
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
             error = self._stage_error(attempt, payload, parallelism)
-        except Exception as unexpected:
-            error = InternalError.of(unexpected)
+        except Exception as raised:
+            error = unexpected(raised)
         finally:
             self._ends.put((attempt, error))
             self._server.wake()
@@ -220,5 +236,20 @@ class SparkLauncher:
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)
+            if isinstance(error, WorkerLostError) and self._folder is not None:
+                error = self._for_lack_of_memory() or error
             return RheosError(error.what) if isinstance(error, FencedError) else error
         return None
+
+    def _for_lack_of_memory(self) -> RheosError | None:
+        """Return the error of a worker of this machine that was lost, if the kernel has killed a
+        process for lack of memory since the attempt began."""
+        killed = oom_kills() - self._oom_kills
+        if killed <= 0:
+            return None
+        many = "a process" if killed == 1 else f"{killed} processes"
+        return OutOfMemoryError(
+            "a worker process was killed, most likely for lack of memory: the system, which allows "
+            f"{memory_limit() / 1e9:.1f} GB here, has killed {many} for that since the attempt began",
+            hint=LESS_MEMORY,
+        )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
+from rheos.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
 from rheos.graph.nodes import SinkSpec
 from rheos.host.at_work import works_for
 from rheos.host.closing import close_logged
@@ -194,7 +194,7 @@ def _run_slot(
         engine.report_progress()
     except Exception as error:
         replaced = isinstance(error, TransportError)  # Another slot has gone.
-        reported = error if isinstance(error, RheosError) else InternalError.of(error)
+        reported = error if isinstance(error, RheosError) else unexpected(error)
         logs.send()  # What led to it comes before it.
         _report_failure(client, slot.deployment.attempt, subtask, reported)
         raise reported from error
