@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import rheos as rh
 from rheos.connectors.contract import Pending, Polled, SplitReader
 from rheos.connectors.rejected import OnError
-from rheos.connectors.socket.reader import LineCutter
+from rheos.connectors.socket.reader import MAX_LINE_BYTES, LineCutter
 from rheos.connectors.socket.source import SocketSource
 from rheos.errors import InputError, ProgramError
 from rheos.testing import check_source
@@ -161,3 +162,67 @@ def test_formats_that_have_no_lines_or_a_header_are_refused() -> None:
         rh.socket.source("localhost:9", format=rh.formats.arrow(), schema=NUMBER)
     with pytest.raises(ProgramError, match="no line that names the columns"):
         rh.socket.source("localhost:9", format=rh.formats.csv(), schema=NUMBER)
+
+
+@given(st.lists(st.binary(max_size=12)))
+def test_a_line_in_single_bytes_is_the_line(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    whole, bytewise = LineCutter(max_bytes=8, keep_blank=True), LineCutter(max_bytes=8, keep_blank=True)
+    expected = whole.cut(data) + whole.end()
+    found = [line for at in range(len(data)) for line in bytewise.cut(data[at : at + 1])]
+    assert (found + bytewise.end(), bytewise.too_long) == (expected, whole.too_long)
+
+
+def test_a_line_that_is_too_long_is_a_bad_line() -> None:
+    with serving(b"x" * (MAX_LINE_BYTES + 1) + b'\n{"n": 1}\n') as server:
+        reader = opened(numbers(server.address), Probe())
+        with pytest.raises(InputError, match="a line has more than 1048576 bytes"):
+            rows(reader, 2)
+        reader.close()
+        probe = Probe()
+        reader = opened(numbers(server.address, "skip"), probe)
+        assert rows(reader, 1) == [{"n": 1}]
+        reader.close()
+    assert probe.counts["skipped"] == 1
+
+
+@pytest.mark.parametrize("format", [rh.formats.text(), rh.formats.json(), rh.formats.csv(header=False)])
+def test_hostile_bytes_cost_only_their_own_lines(format: Any) -> None:
+    """Whatever a peer sends, the reader neither hangs nor fails otherwise than by an InputError."""
+    schema = None if format.name == "text" else NUMBER
+    good = {"text": b"7", "json": b'{"n": 7}', "csv": b"7"}[format.name]
+    bad = [b"\xff\xfe", b"\0", b"[" * 5000, b'"', b"\x1b[2J", b"\r", b"1e999", b"NaN", b"\xed\xa0\x80"]
+    data = b"".join(line + b"\n" + good + b"\n" for line in bad)
+    with serving(data) as server:
+        reader = opened(
+            rh.socket.source(server.address, format=format, schema=schema, on_error="skip"), Probe()
+        )
+        found: list[Any] = []
+        while sum(row in ({"n": 7}, {"value": "7"}) for row in found) < len(bad):
+            found += rows(reader, 1)
+        reader.close()
+
+
+def test_a_server_that_vanishes_is_noticed_though_nothing_is_sent() -> None:
+    with serving(b"one\n") as server:
+        reader = opened(rh.socket.source(server.address), Probe())
+        assert rows(reader, 1) == [{"value": "one"}]
+        connection = reader._connection  # type: ignore[attr-defined]
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            asked = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT]
+            idle, every, times = (connection.getsockopt(socket.IPPROTO_TCP, each) for each in asked)
+            assert idle + every * times <= 60
+        reader.close()
+
+
+def test_explain_says_which_rows_a_failure_loses() -> None:
+    assert rh.socket.source("localhost:9").lost_by_failure() == (
+        "lines received since the last checkpoint, as a socket cannot be read again"
+    )
+    made = [{"acknowledge": "received"}, {}]
+    lost = [rh.http.source(port=0, schema=NUMBER, **each).lost_by_failure() for each in made]
+    assert lost == ["rows received since the last checkpoint, as requests are answered before", None]
+    env = rh.Environment()
+    env.from_source(rh.socket.source("localhost:9"), name="lines").collect("rows")
+    assert "loses     if the job fails: lines received since the last checkpoint" in env.explain()

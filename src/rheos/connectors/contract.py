@@ -197,6 +197,11 @@ class Source(ABC):
         where the job does not notice. `rheos fork` asks, on the driver, and reads it only then."""
         return None
 
+    def lost_by_failure(self) -> str | None:
+        """Return which rows a failure of the job loses, for a source that cannot be read again; None,
+        the default, for one that can. `rheos explain` shows it."""
+        return None
+
     @abstractmethod
     def splits(self) -> Sequence[Split]:
         """All splits, in a stable order. Called on the driver before the job runs.

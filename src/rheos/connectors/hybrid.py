@@ -142,6 +142,9 @@ class HybridSource(Source):
     def only_reader(self) -> str | None:
         return next((why for part in self.parts if (why := part.only_reader())), None)
 
+    def lost_by_failure(self) -> str | None:
+        return next((rows for part in self.parts if (rows := part.lost_by_failure())), None)
+
     def record_class(self) -> type | None:
         return self.record
 

@@ -37,6 +37,9 @@ class WrappedSource(Source):
     def only_reader(self) -> str | None:
         return self.source.only_reader()
 
+    def lost_by_failure(self) -> str | None:
+        return self.source.lost_by_failure()
+
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
 

@@ -54,6 +54,8 @@ def _facts(node: Node, graph: Graph) -> list[tuple[str, str]]:
     what = summary(node)
     if what:
         facts.append(("does", what))
+    if isinstance(node.spec, SourceSpec) and (lost := node.spec.source.lost_by_failure()) is not None:
+        facts.append(("loses", f"if the job fails: {lost}"))
     for tag, type in node.outputs.items():
         label = "columns" if tag == MAIN else f"{tag!r}"
         facts.append((label, describe(type.schema) or "none"))

@@ -6,7 +6,7 @@ They know no place in the user's code; who calls them adds it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -49,8 +49,24 @@ def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError
     return SchemaError(f"unknown column {name!r}{where}", hint=hint)
 
 
+def _is_pattern(name: str) -> bool:
+    """Return whether expressions take a name for something else than the column, or the field, of that
+    name: for all of them, for those that match a regular expression, or for another, as Polars ends
+    names at a NUL."""
+    return name == "*" or "\0" in name or (name.startswith("^") and name.endswith("$"))
+
+
+def _names_within(type_: pa.DataType) -> Iterator[str]:
+    """The names of fields at any depth."""
+    for field in [type_.field(i) for i in range(type_.num_fields)]:
+        if pa.types.is_struct(type_):
+            yield field.name
+        yield from _names_within(field.type)
+
+
 def check_columns(schema: pa.Schema) -> None:
-    """Column names are unique, and none is of the hidden kind; the zones of times are known."""
+    """Column names are unique, and none is of the hidden kind or a pattern; the zones of times are
+    known."""
     for field in schema:
         zone = unknown_zone(field.type)
         if zone is not None:
@@ -60,12 +76,20 @@ def check_columns(schema: pa.Schema) -> None:
                 'in a named zone, such as "Europe/Berlin"',
             )
     seen: set[str] = set()
-    for name in schema.names:
+    for field in schema:
+        name = field.name
         if name in seen:
             raise SchemaError(
                 f"two columns have the name {name!r}", hint="give one of them another name"
             )
         seen.add(name)
+        wrong = "" if not name else next(filter(_is_pattern, [name, *_names_within(field.type)]), None)
+        if wrong is not None:
+            raise SchemaError(
+                f"a column or field cannot have the name {wrong!r}",
+                hint="expressions would not find it: a name is not empty, not '*', not between '^' and "
+                "'$', and without NUL; rename it",
+            )
         if name.startswith(HIDDEN_PREFIX):
             raise SchemaError(
                 f"a column cannot have the name {name!r}",

@@ -99,6 +99,11 @@ class WebhookSource(Source):
     def only_reader(self) -> str | None:
         return "requests come to the job, and are given once"
 
+    def lost_by_failure(self) -> str | None:
+        if self.acknowledge == "checkpoint":
+            return None  # Whoever has no answer sends again.
+        return "rows received since the last checkpoint, as requests are answered before"
+
     def splits(self) -> Sequence[Split]:
         return [Split("requests")]
 

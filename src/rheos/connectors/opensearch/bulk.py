@@ -82,6 +82,8 @@ class BulkSender:
                 left, error = self._send_once(left)
             except UnavailableError as away:
                 error = away
+                if len(left) == 1:
+                    error.record = left[0].record  # It may be too large for the server, for ever.
             if error is None:
                 self._patience.restore()
             else:

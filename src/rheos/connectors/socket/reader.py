@@ -10,7 +10,7 @@ import threading
 from rheos.connectors.contract import Polled, SplitReader
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.rejected import SKIPPED
-from rheos.errors import RheosError, unexpected
+from rheos.errors import InputError, RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")
 """Why there is no connection, once for each time that it is lost."""
@@ -21,6 +21,9 @@ _CONNECT_WITHIN_S = 10.0
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _END_WITHIN_S = 5.0
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds of silence before the first probe, seconds between probes, and unanswered probes after which
+the connection is lost."""
 
 
 class LineCutter:
@@ -29,7 +32,7 @@ class LineCutter:
     def __init__(self, *, max_bytes: int = MAX_LINE_BYTES, keep_blank: bool = False) -> None:
         self._max_bytes = max_bytes
         self._keep_blank = keep_blank
-        self._begun = b""
+        self._begun = bytearray()
         self._skips = False
         """Up to the next line end."""
         self.too_long = 0
@@ -37,19 +40,25 @@ class LineCutter:
 
     def cut(self, data: bytes) -> list[bytes]:
         """The lines that end in `data`, in their order."""
-        *ended, rest = (self._begun + data).split(b"\n")
-        if self._skips and ended:
-            self._skips = False
-            del ended[0]
-        self._begun = b"" if self._skips else rest
+        *ended, rest = data.split(b"\n")
+        if ended:
+            # A line may come in many small pieces, and is joined once.
+            ended[0] = bytes(self._begun) + ended[0]
+            self._begun.clear()
+            if self._skips:
+                self._skips = False
+                del ended[0]
+        if not self._skips:
+            self._begun += rest
         if len(self._begun) > self._max_bytes:
-            self._begun, self._skips = b"", True
+            self._begun.clear()
+            self._skips = True
             self.too_long += 1
         return self._fit(ended)
 
     def end(self) -> list[bytes]:
         """What has come behind the last line end, where nothing more will; none if it is empty."""
-        begun, self._begun, self._skips = self._begun, b"", False
+        begun, self._begun, self._skips = bytes(self._begun), bytearray(), False
         return self._fit([begun]) if begun else []
 
     def _fit(self, lines: list[bytes]) -> list[bytes]:
@@ -60,10 +69,13 @@ class LineCutter:
 
 
 class SocketReader(SplitReader):
-    def __init__(self, address: tuple[str, int], inbox: Inbox, *, keep_blank: bool) -> None:
+    def __init__(
+        self, address: tuple[str, int], inbox: Inbox, *, keep_blank: bool, skip_bad: bool
+    ) -> None:
         self._address = address
         self._inbox = inbox
         self._keep_blank = keep_blank
+        self._skip_bad = skip_bad
         self._closing = threading.Event()
         self._connection: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name="rheos-socket", daemon=True)
@@ -113,7 +125,7 @@ class SocketReader(SplitReader):
             self._connection = connection
             self._inbox.count("connections")
             connection.settimeout(None)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            _notice_its_end(connection)
             cutter = LineCutter(keep_blank=self._keep_blank)
             has_read = False
             try:
@@ -126,7 +138,7 @@ class SocketReader(SplitReader):
                     has_read = True
                     self._put(cutter.cut(data))
                     if cutter.too_long:
-                        self._inbox.count(SKIPPED, cutter.too_long)
+                        self._leave_out(cutter.too_long)
                         cutter.too_long = 0
             except OSError as error:
                 return has_read, f"the connection was lost: {error}"
@@ -137,3 +149,21 @@ class SocketReader(SplitReader):
     def _put(self, lines: list[bytes]) -> None:
         if lines:
             self._inbox.put(lines, self._inbox.decode(lines))
+
+    def _leave_out(self, lines: int) -> None:
+        if not self._skip_bad:
+            host, port = self._address
+            raise InputError(
+                f"{host}:{port}: a line has more than {MAX_LINE_BYTES} bytes",
+                hint='send shorter lines, or leave such lines out: on_error="skip"',
+            )
+        self._inbox.count(SKIPPED, lines)
+
+
+def _notice_its_end(connection: socket.socket) -> None:
+    """Has the system ask whether the server is still there. The reader sends nothing, so it would not
+    notice a machine that has vanished."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        if hasattr(socket, option):  # The names differ between systems.
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

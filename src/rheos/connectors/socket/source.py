@@ -40,7 +40,8 @@ def source(
     Each line that has come when a checkpoint is taken is given once, also after a failure or a stop.
     What comes after the job's last checkpoint is given at most once. Where the connection ends or
     cannot be made, it is tried again for ever, after 0.1 s and up to 5 s; the status counts
-    `connections` and `connect_failures`.
+    `connections` and `connect_failures`. A server that vanishes without closing its connection is
+    noticed after a minute.
 
     Args:
         address: "host:port" of the server.
@@ -48,8 +49,8 @@ def source(
             header, and any other format whose payloads lie in lines.
         schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own.
         on_error: what a line that does not fit the schema does: "fail" the job, or "skip", which counts
-            it (`skipped`) and gives it to the side output "rejected". A line of more than 1 MB is
-            counted, too, and not kept.
+            it (`skipped`) and gives it to the side output "rejected". The same holds for a line of more
+            than 1 MB, of which nothing is kept.
     """
     check_on_error(on_error)
     form = text() if format is None else check_format(format)
@@ -92,6 +93,9 @@ class SocketSource(Source):
     def only_reader(self) -> str | None:
         return "its lines are given once, to whoever is connected"
 
+    def lost_by_failure(self) -> str | None:
+        return "lines received since the last checkpoint, as a socket cannot be read again"
+
     def splits(self) -> Sequence[Split]:
         return [Split("socket")]
 
@@ -107,7 +111,9 @@ class SocketSource(Source):
         )
         lies = self.format.in_lines
         assert lies is not None
-        return SocketReader((self.host, self.port), inbox, keep_blank=lies.blank)
+        return SocketReader(
+            (self.host, self.port), inbox, keep_blank=lies.blank, skip_bad=self.on_error == "skip"
+        )
 
     def record_class(self) -> type | None:
         return self.record
