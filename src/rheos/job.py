@@ -16,7 +16,7 @@ from rheos.checkpoint.events import Outcome
 from rheos.checkpoint.log_entries import JobCounts
 from rheos.errors import ConfigurationError
 from rheos.observe.event_log import JobEvent
-from rheos.observe.health import JobHealth
+from rheos.observe.health import HealthState, JobHealth
 from rheos.observe.history import HistoryConfig
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
@@ -27,7 +27,7 @@ from rheos.protocol.durations import Duration
 from rheos.protocol.ids import JobId, JobKey
 from rheos.protocol.stacks import StackProfile
 from rheos.protocol.state_config import StateConfig
-from rheos.redaction import redacted, redacted_repr
+from rheos.redaction import host_alone, redacted, redacted_repr
 from rheos.task.config import TaskConfig
 
 
@@ -59,6 +59,19 @@ class ScalingBounds:
 
     def __str__(self) -> str:
         return f"{self.least} to {self.most if self.most is not None else 'as many as there are slots'}"
+
+
+class AlertConfig:
+    """Where alerts of a job go. It shows the host alone: the path of such an address is often a
+    secret."""
+
+    def __init__(self, url: str, least: HealthState = HealthState.STUCK) -> None:
+        """`least` is the lightest state of health that is worth an alert."""
+        self.url = url
+        self.least = least
+
+    def __repr__(self) -> str:
+        return f"{host_alone(self.url)}, from {self.least.value} on"
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,8 @@ class JobConfig:
     """Its width follows its load, within these; None keeps it as it is."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+    alerts: AlertConfig | None = None
+    """Where changes of its health are posted; None posts none."""
     until_now: bool = False
     """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
     standby: bool = False

@@ -16,6 +16,8 @@ _PARAMETER = re.compile(
     re.IGNORECASE,
 )
 
+_HOST = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]+)")
+
 _SECRET_NAME = re.compile(
     r"token|secret|passw|pwd|signature|credential|private|api_?key|access_?key|auth", re.IGNORECASE
 )
@@ -51,6 +53,16 @@ def redacted_values(value: Any) -> Any:
             return [redacted_values(each) for each in value]
         case _:
             return value
+
+
+def host_alone(url: str) -> str:
+    """Return a URL without its path, query and user, for an address whose path is a secret.
+
+    >>> host_alone("https://hooks.example.com:8443/services/T0/B0")
+    'https://hooks.example.com:8443/***'
+    """
+    found = _HOST.match(url)
+    return f"{found[1]}{found[2]}/***" if found else "***"
 
 
 def without(text: str, secrets: Iterable[str]) -> str:

@@ -203,3 +203,29 @@ def test_what_the_program_says_is_refused_at_its_line() -> None:
 
 def test_every_option_is_a_setting() -> None:
     assert set(OPTIONS) <= NAMES
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"alert_webhook": "ftp://a/b"}, "must be an http or https address"),
+        ({"alert_webhook": "https://[x/b"}, "must be an http or https address"),
+        ({"alert_webhook": "https://user:pass@a/b"}, "must not have a user or a password"),
+        ({"alert_from": "healthy"}, "there is no state 'healthy' to alert from"),
+    ],
+)
+def test_an_address_for_alerts_is_checked(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(rh.ConfigurationError, match=message):
+        settled(program(**given))
+
+
+def test_an_address_for_alerts_is_in_no_repr() -> None:
+    address = "https://hooks.example.com/SECRET"
+    alerts = settled(program(alert_webhook=address, alert_from="failing")).config.alerts
+    assert alerts is not None
+    assert (alerts.url, alerts.least.value) == (address, "failing")
+    assert "SECRET" not in repr(alerts)
+    shown = dict(settled(program(alert_webhook=address)).config.settings)
+    assert shown["alert_webhook"] == "https://hooks.example.com/***"
+    assert settled(program()).config.alerts is None
+    assert "SECRET" not in repr(rh.Settings(alert_webhook="https://hooks.example.com/SECRET"))

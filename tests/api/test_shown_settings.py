@@ -107,6 +107,8 @@ def test_what_holds_by_default() -> None:
         "heartbeat_timeout": "15s",
         "history_interval": "10s",
         "log_level": "info",
+        "alert_webhook": "none",
+        "alert_from": "stuck",
     }
 
 

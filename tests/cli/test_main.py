@@ -102,6 +102,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     options += " --checkpoint-interval 5s --from-savepoint s --allow-dropped --min-parallelism 1"
     options += " --state-backend rocksdb --state-memory 512MB --unaligned-after 0s"
     options += " --max-concurrent-checkpoints 2 --at-least-once --log-level debug"
+    options += " --alert-webhook https://a/b --alert-from failing"
     result = CliRunner().invoke(app, ["run", *options.split(), str(path)])
     assert ast.literal_eval(result.stdout) == {
         "parallelism": 2,
@@ -118,6 +119,8 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
         "checkpoints.max_concurrent": 2,
         "checkpoints.at_least_once": True,
         "log_level": "debug",
+        "alert_webhook": "https://a/b",
+        "alert_from": "failing",
     }
     assert set(OPTIONS) == set(ast.literal_eval(result.stdout)) <= NAMES
 

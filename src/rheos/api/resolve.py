@@ -7,15 +7,17 @@ import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
+from urllib.parse import SplitResult, urlsplit
 
 from rheos.api.partial_settings import Merged
-from rheos.api.settings import LogLevel, RuntimeName, Settings
+from rheos.api.settings import AlertFrom, LogLevel, RuntimeName, Settings
 from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
-from rheos.job import JobConfig, Runtime, ScalingBounds
+from rheos.job import AlertConfig, JobConfig, Runtime, ScalingBounds
+from rheos.observe.health import HealthState
 from rheos.observe.history import HistoryConfig
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
@@ -66,6 +68,7 @@ def resolve(merged: Merged) -> Resolved:
         history=_history(merged),
         log_level=_log_level(merged),
         settings=shown_settings(said, parallelism),
+        alerts=_alerts(merged),
     )
     return Resolved(parallelism, said.max_parallelism, runtime, config)
 
@@ -129,6 +132,38 @@ def _log_level(merged: Merged) -> int | None:
                 hint='write "debug", "info", "warning" or "error", or None for no log file',
             )
     return logging.getLevelNamesMapping()[said.upper()]
+
+
+def _alerts(merged: Merged) -> AlertConfig | None:
+    url, least = merged.settings.alert_webhook, merged.settings.alert_from
+    with merged.checking("alert_from"):
+        if least not in get_args(AlertFrom):
+            raise ConfigurationError(
+                f"there is no state {least!r} to alert from",
+                hint='write "degraded", "stuck" or "failing"',
+            )
+    if url is None:
+        return None
+    with merged.checking("alert_webhook"):
+        at = _web_address(url)
+        if at is None or at.scheme not in ("http", "https") or not at.hostname:
+            raise ConfigurationError(
+                "alert_webhook must be an http or https address",
+                hint="write https://host/path, as the service that receives the alerts gives it",
+            )
+        if at.username or at.password:
+            raise ConfigurationError(
+                "alert_webhook must not have a user or a password before the host",
+                hint="use an address whose path is the secret, and set it by RHEOS_ALERT_WEBHOOK",
+            )
+    return AlertConfig(url, HealthState(least))
+
+
+def _web_address(url: object) -> SplitResult | None:
+    try:
+        return urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return None
 
 
 def _task(merged: Merged) -> TaskConfig:

@@ -14,7 +14,7 @@ over the other; `resolve` makes of the whole what a runtime takes.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from rheos.checkpoint.config import RestartStrategy
@@ -26,6 +26,7 @@ from rheos.redaction import redacted_repr
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+AlertFrom: TypeAlias = Literal["degraded", "stuck", "failing"]
 Folder: TypeAlias = str | os.PathLike[str]
 
 
@@ -99,6 +100,9 @@ class Settings:
             1008 times one for each 60 of them. At 10 s that is an hour and a week. None keeps none.
         log_level: what the program and its libraries log in the workers, from this level on, is kept in
             the job's log file: "debug", "info", "warning" or "error". None keeps no file.
+        alert_webhook: an http or https address to which the driver posts changes of the job's health as
+            JSON. None posts none.
+        alert_from: the lightest state that is posted: "degraded", "stuck" or "failing".
     """
 
     parallelism: int | str | None = None
@@ -123,6 +127,8 @@ class Settings:
     heartbeat_timeout: Duration = "15s"
     history_interval: Duration | None = "10s"
     log_level: LogLevel | None = "info"
+    alert_webhook: str | None = field(default=None, repr=False)
+    alert_from: AlertFrom = "stuck"
 
     __repr__ = redacted_repr
 
@@ -152,3 +158,5 @@ class SettingArguments(TypedDict, total=False):
     heartbeat_timeout: Duration
     history_interval: Duration | None
     log_level: LogLevel | None
+    alert_webhook: str | None
+    alert_from: AlertFrom

@@ -23,7 +23,7 @@ from rheos.checkpoint.config import (
 from rheos.protocol.durations import duration_ms, written_duration
 from rheos.protocol.sizes import written_size
 from rheos.protocol.state_config import StateConfig
-from rheos.redaction import redacted
+from rheos.redaction import host_alone, redacted
 
 _STRATEGIES: Mapping[type, Any] = {
     ExponentialDelay: restart.exponential_delay,
@@ -54,6 +54,8 @@ def _shown(group: Any, prefix: str, defaults: dict[str, Any]) -> Iterator[tuple[
             yield from _shown(value, f"{name}.", {})
         elif isinstance(value, RestartStrategy):
             yield from _strategy(name, value)
+        elif not setting.repr and value is not None:
+            yield name, host_alone(value)
         elif setting.name in _CONCEALED and not isinstance(value, str | None):
             yield name, f"of the program ({type(value).__name__})"
         else:

@@ -17,6 +17,8 @@ from rheos.cli import control, replaying
 from rheos.cli.options import (
     OPTIONS,
     PASSES_ARGUMENTS_ON,
+    AlertFromOption,
+    AlertWebhookOption,
     AllowDropped,
     Arguments,
     AtLeastOnce,
@@ -196,6 +198,8 @@ def run(
     otlp: OtlpUrl = None,
     with_dashboard: WithDashboard = False,
     log_level: LogLevelOption = None,
+    alert_webhook: AlertWebhookOption = None,
+    alert_from: AlertFromOption = None,
     log_json: LogJson = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
@@ -221,6 +225,8 @@ def run(
             "checkpoints.max_concurrent": max_concurrent_checkpoints,
             "checkpoints.at_least_once": at_least_once or None,
             "log_level": log_level,
+            "alert_webhook": alert_webhook,
+            "alert_from": alert_from,
         }
         settings = _settings(config, given)
         if for_ is not None:

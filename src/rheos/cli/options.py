@@ -213,6 +213,19 @@ LogLevelOption = Annotated[
         show_default=False,
     ),
 ]
+AlertWebhookOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RHEOS_ALERT_WEBHOOK",
+        show_envvar=True,
+        help="Post changes of the job's health as JSON to this http(s) address.",
+        show_default=False,
+    ),
+]
+AlertFromOption = Annotated[
+    str | None,
+    typer.Option(help="Post from this state on: degraded, stuck or failing.", show_default=False),
+]
 LogJson = Annotated[
     bool,
     typer.Option(
@@ -282,5 +295,7 @@ OPTIONS = {
     "checkpoints.max_concurrent": "--max-concurrent-checkpoints",
     "checkpoints.at_least_once": "--at-least-once",
     "log_level": "--log-level",
+    "alert_webhook": "--alert-webhook",
+    "alert_from": "--alert-from",
 }
 """The option of each setting that has one."""

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.checkpoint.events import Outcome
+from rheos.control.alert_webhook import AlertWebhook
 from rheos.control.driver_note import HeldNote, NoteKeeper, predecessor_of
 from rheos.control.job_logs import LogFile, log_path
 from rheos.control.live_display import LiveDisplay
@@ -31,6 +32,7 @@ from rheos.errors import FencedError
 from rheos.host.io import SystemClock
 from rheos.host.stores import check_writable, open_store
 from rheos.job import (
+    AlertConfig,
     CheckpointInfo,
     JobConfig,
     JobHandle,
@@ -128,11 +130,19 @@ class ControlledJob:
         self._record: JobRecord | None = None
         """None where none could be made."""
         self._server: CommandServer | None = None
+        self._alerts = None if config.alerts is None else self._made_alerts(config.alerts, plan.name)
         try:
             self._open(plan, runtime)
         except Exception as error:
             what = f"the job {config.job!r} runs, but commands will not find it: {error}"
             print(printable_lines(what), file=sys.stderr)
+
+    def _made_alerts(self, config: AlertConfig, name: str) -> AlertWebhook:
+        names = {"key": self._config.key, "job": self._config.job, "name": name}
+        job = {**names, "host": this_process().host}
+        alerts = AlertWebhook(config, job, self.job.status, SystemClock())
+        alerts.start()
+        return alerts
 
     def _open(self, plan: PlanOutline, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
@@ -268,6 +278,8 @@ class ControlledJob:
                     status = self.job.status()
                     events = self.job.events()
                     self._registry.ended(self._record, status.state.value, status.failure, events)
+                if self._alerts is not None:
+                    self._alerts.close()
         if self._server is not None:
             self._server.close()
 
