@@ -165,3 +165,27 @@ def test_what_a_later_checkpoint_has_staged_does_not_delay_an_earlier_report() -
     world.checkpoint(1, KAFKA)
     world.committing.stage(CheckpointId(2), TABLE, [b"not complete yet"])
     assert world.settle() == [1]
+
+
+def test_what_a_commit_logs_belongs_to_its_sink() -> None:
+    """Not to the operator that was called last, such as the source: also where it is retried."""
+    world = _World()
+    at: list[OperatorId | None] = []
+    submit = world.io.submit
+
+    def noted(work: Callable[[], Any]) -> Any:
+        at.append(world.committing.at)
+        return submit(work)
+
+    world.io.submit = noted
+    for sink in world.sinks:
+        world.committing.stage(CheckpointId(1), sink, [b"1"])
+    world.sinks[TABLE].error = UnavailableError("the table is away")
+    world.committing.complete(CheckpointId(1))
+    world.io.run()
+    world.committing.poll()
+    world.now_us += 60_000_000
+    world.committing.poll()
+    world.committing.published(KAFKA, CheckpointId(1))
+    assert at == [KAFKA, TABLE, TABLE]
+    assert world.committing.at is None

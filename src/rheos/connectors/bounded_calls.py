@@ -18,10 +18,12 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
+from rheos.connectors.threads import thread
 from rheos.errors import UnavailableError
 
 T = TypeVar("T")
@@ -125,12 +127,7 @@ class BoundedCalls:
         if self._next is None:
             self._next = SimpleQueue()
             weakref.finalize(self, self._next.put, None)  # Also where nobody closes it.
-            threading.Thread(
-                target=_make_calls,
-                args=(self._next, self._under_way),
-                name="rheos-client-call",
-                daemon=True,
-            ).start()
+            thread(partial(_make_calls, self._next, self._under_way), "rheos-client-call").start()
         self._next.put(call)
         while not call.ended.wait(max(call.progress_s + limit_s - monotonic(), 0.0)):
             if monotonic() < call.progress_s + limit_s:

@@ -22,6 +22,7 @@ from typing import TextIO
 import msgspec
 
 from rheos.checkpoint.names import safe_name
+from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
 from rheos.control.registry import home_folder
 from rheos.driver.logged import JOBS
 from rheos.host.log_capture import as_before
@@ -82,25 +83,40 @@ class JsonLines(logging.Formatter):
 
 
 class _Outputs(logging.Handler):
-    """Gives what is logged to all logs that are open."""
+    """Passes what is logged to all logs that are open. What a client library repeats passes once per
+    while, and is not printed."""
 
     def __init__(self, open_: list[logging.Handler], *, prints: bool) -> None:
         super().__init__()
         self._open = open_
         self._prints = prints
+        self._once = OncePerWhile()
 
     def emit(self, record: logging.LogRecord) -> None:
+        of_client = is_of_client(record.name)
+        if of_client and not self._once.filter(record):
+            return
         outputs = list(self._open)
         for output in outputs:
             output.handle(record)
-        if self._prints and not any(isinstance(each, _ToStream) for each in outputs):
+        if self._prints and not of_client and not any(isinstance(each, _ToStream) for each in outputs):
             as_before(record, self)
 
 
 _open: list[logging.Handler] = []
 _changing = threading.Lock()
 _RHEOS = logging.getLogger("rheos")
-_HANDLERS = ((_RHEOS, _Outputs(_open, prints=True)), (JOBS, _Outputs(_open, prints=False)))
+_CLIENTS = _Outputs(_open, prints=False)
+_HANDLERS = (
+    (_RHEOS, _Outputs(_open, prints=True)),
+    (JOBS, _Outputs(_open, prints=False)),
+    *(
+        (logging.getLogger(name), _CLIENTS)
+        for names in CLIENT_LOGGERS.values()
+        for name in names
+        if name.partition(".")[0] != _RHEOS.name
+    ),
+)
 
 
 def _begin(output: logging.Handler) -> None:

@@ -7,7 +7,8 @@ import time
 from collections import deque
 from contextlib import suppress
 
-from rheos.host.at_work import operator_here
+from rheos.connectors.at_work import operator_here
+from rheos.connectors.client_logs import OncePerWhile, is_of_client
 from rheos.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
 
 MAX_LINES = 1000
@@ -18,8 +19,9 @@ SENT_EVERY_S = 0.25
 class LogCapture(logging.Handler):
     """Of one slot, from `open` to `close`. It logs from any thread; the slot's own thread takes.
 
-    Warnings still go to stderr where the program has set up no logging: a handler of ours changes
-    nothing of what is seen there.
+    Warnings of the program still go to stderr where it has set up no logging: a handler of ours changes
+    nothing of what is seen there. Those of Rheos and of client libraries go to the job's log alone;
+    a message that a client repeats passes once per while.
     """
 
     def __init__(self, level: int) -> None:
@@ -28,6 +30,7 @@ class LogCapture(logging.Handler):
         self._dropped = 0
         self._next_s = 0.0
         self._level_before = logging.WARNING
+        self._once = OncePerWhile()
 
     def open(self) -> None:
         root = logging.getLogger()
@@ -43,6 +46,9 @@ class LogCapture(logging.Handler):
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
+        of_client = is_of_client(record.name)
+        if of_client and not self._once.filter(record):
+            return
         if len(self._lines) < MAX_LINES:
             try:
                 self._lines.append(_line(record))
@@ -50,7 +56,8 @@ class LogCapture(logging.Handler):
                 self.handleError(record)  # Of a message that does not go with its arguments.
         else:
             self._dropped += 1
-        as_before(record, self)
+        if not of_client and record.name.partition(".")[0] != "rheos":
+            as_before(record, self)
 
     def is_due(self) -> bool:
         """Whether there are lines, and the last were taken a while ago."""

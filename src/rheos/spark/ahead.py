@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from rheos.errors import ConfigurationError
 from rheos.host.scratch import OwnedFolder
 from rheos.spark.daemon_ahead import DaemonAhead
+from rheos.spark.jvm_lines import LOGGER, JvmLines
 from rheos.spark.jvm_options import (
     OPTIONS,
     jvm_settings,
@@ -80,12 +81,18 @@ class _Jvm:
         threading.Thread(target=self._pass_on, name="rheos-jvm-stderr", daemon=True).start()
 
     def _pass_on(self) -> None:
-        """What it says is for nobody before it is taken over."""
+        """Pass on what it says, once it is taken over: its log to the job's log, all else as it is."""
         assert self.process.stderr is not None
+        sorted_lines = JvmLines()
         with self.process.stderr as lines:
             for line in lines:
                 self._heard.wait()
-                os.write(2, line)
+                text = line.decode(errors="replace").rstrip("\n")
+                logged = sorted_lines.level(text)
+                if logged is None:
+                    os.write(2, line)
+                else:
+                    LOGGER.log(*logged)
 
     def gateway(self) -> JavaGateway | None:
         """Waits until it listens. None where it has ended before."""

@@ -12,7 +12,7 @@ checkpoint in the log always holds all that is staged and not yet published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rheos.connectors.back_off import BackOff
 from rheos.errors import UnavailableError
@@ -50,6 +50,8 @@ class Committing:
         self._sinks: dict[OperatorId, SinkCommits] = {}
         self._requested = _NONE
         self._reported = _NONE
+        self.at: OperatorId | None = None
+        """The sink whose commits are handled just now."""
 
     @property
     def sinks(self) -> Mapping[OperatorId, SinkCommits]:
@@ -80,18 +82,19 @@ class Committing:
         if checkpoint <= self._requested:
             return
         self._requested = checkpoint
-        for sink in self._sinks.values():
+        for sink in self._each():
             sink.complete(checkpoint)
 
     def published(self, operator: OperatorId, checkpoint: CheckpointId) -> None:
         """Commit what the sink staged up to the checkpoint: the driver has published it."""
-        if operator in self._sinks:
-            self._sinks[operator].request(checkpoint)
+        for sink in self._each():
+            if self.at == operator:
+                sink.request(checkpoint)
 
     def poll(self) -> CheckpointId | None:
         """Return the checkpoint up to which all sinks have committed, if that has risen since the last
         call. Starts retries that are due. Raises what a commit failed with, unless it is retried."""
-        for sink in self._sinks.values():
+        for sink in self._each():
             sink.poll()
         requested = self._requested
         done = (sink.done_up_to(requested) for sink in self._sinks.values())
@@ -100,6 +103,15 @@ class Committing:
             return None
         self._reported = committed
         return committed
+
+    def _each(self) -> Iterator[SinkCommits]:
+        """Yield each sink, as the one that is handled."""
+        try:
+            for operator, sink in self._sinks.items():
+                self.at = operator
+                yield sink
+        finally:
+            self.at = None
 
     def next_us(self) -> int | None:
         """Return when the next retry is due, by the monotonic clock, or None."""

@@ -377,7 +377,10 @@ class SubtaskEngine:
         return True
 
     def at_work(self) -> OperatorId | None:
-        """The operator that is called, or was last: by the thread that steps, at any moment."""
+        """Return the operator that this thread works for: the sink whose commits are handled, else the
+        operator that is called, or was last. Called by the thread that steps, at any moment."""
+        if self._committing.at is not None:
+            return self._committing.at
         return None if self._turn is None else self._turn.at
 
     # --- reports and the end ----------------------------------------------------------------------

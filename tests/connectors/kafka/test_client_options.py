@@ -7,8 +7,7 @@ import pickle
 
 import pytest
 
-from rheos.connectors.kafka.client_log import LOGGER, OncePerWhile
-from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.kafka.client_options import LOGGER, ClientOptions
 from rheos.errors import ProgramError
 
 SECRETS = {
@@ -78,22 +77,6 @@ def test_options_that_cannot_be_are_refused_without_their_values(options: object
         ClientOptions.of("a:9092", options, {"group.id": "leave it out"})  # type: ignore[arg-type]
     assert said in str(refused.value)
     assert "hunter2" not in str(refused.value)
-
-
-def test_what_the_client_says_again_and_again_is_logged_once_in_half_a_minute() -> None:
-    shown = OncePerWhile()
-
-    def is_shown(at_s: float, text: str) -> bool:
-        record = logging.makeLogRecord({"msg": text, "created": at_s})
-        return bool(shown.filter(record))
-
-    away = "FAIL [rheos-source#producer-{}] b-1:9092: Connection refused (after {}ms in state CONNECT)"
-    assert is_shown(100.0, away.format(1, 0))
-    assert not is_shown(100.1, away.format(1, 3))
-    assert not is_shown(129.0, away.format(2, 0))
-    assert is_shown(129.0, away.format(1, 0).replace("b-1", "b-2"))
-    assert is_shown(130.0, away.format(1, 0))
-    assert is_shown(10.0, away.format(1, 0))  # The clock was set back.
 
 
 @pytest.mark.parametrize("brokers", ["", [], ["a:9092", ""], [3], None, 9092])

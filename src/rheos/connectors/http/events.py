@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import SinkContext, SinkWriter
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
+from rheos.connectors.threads import thread
 from rheos.errors import RheosError, unexpected
 from rheos.formats import json
 from rheos.listener.exchange import HttpExchange
@@ -93,7 +94,7 @@ class EventWriter(SinkWriter):
         self._listener = HttpEndpoint("events", at, self._serve, token_in_query=True)
         self._thread: threading.Thread | None = None
         if ctx.subtask == 0:  # The others have no rows.
-            self._thread = threading.Thread(target=self._start, name="rheos-events", daemon=True)
+            self._thread = thread(self._start, "rheos-events")
             self._thread.start()
 
     def write(self, batch: Batch) -> None:

@@ -24,6 +24,7 @@ from rheos.connectors.contract import Polled, ReaderContext, SourceClient, Split
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox
+from rheos.connectors.threads import thread
 from rheos.errors import RheosError, unexpected
 from rheos.formats.contract import Decoded, Format
 from rheos.listener.exchange import HttpExchange
@@ -92,7 +93,7 @@ class Webhook(SourceClient):
             waiting = known.waiting
         place = f"{at.host}:{at.port}{self._path}"
         self._inbox = Inbox(self._format, self._schema, place, waiting, self._ctx, _HELD_BYTES)
-        self._thread = threading.Thread(target=self._start, name="rheos-webhook", daemon=True)
+        self._thread = thread(self._start, "rheos-webhook")
         self._thread.start()
         return _WebhookReader(self)
 

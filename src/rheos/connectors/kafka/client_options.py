@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from rheos.connectors.kafka.client_log import LOGGER, OncePerWhile
+from rheos.connectors.client_logs import OncePerWhile
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.redaction import without
 
@@ -31,6 +31,8 @@ _DEFAULTS: Mapping[str, Value] = {
     "socket.connection.setup.timeout.ms": 5000,
     "socket.timeout.ms": 10_000,
 }
+LOGGER = logging.getLogger("rheos.kafka")
+"""What Kafka's client logs, such as that a broker is away."""
 _NOTICE = 5
 """Of syslog: below it the client logs what nobody needs to know."""
 _OF_ANOTHER_KIND = "property and will be ignored by this"

@@ -38,6 +38,7 @@ from rheos.connectors.kafka.partition import (
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
 from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.threads import thread
 from rheos.errors import RheosError, UnavailableError, unexpected
 
 AHEAD_BYTES = 1 << 25
@@ -128,7 +129,7 @@ class TopicConsumer(SourceClient):
         with self._lock:
             self._new.append(feed)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rheos-kafka", daemon=True)
+            self._thread = thread(self._run, "rheos-kafka")
             self._thread.start()
         return PartitionReader(feed, begin, self._ctx, self)
 

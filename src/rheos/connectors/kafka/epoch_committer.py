@@ -7,7 +7,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
+from rheos.connectors.at_work import carried
 from rheos.connectors.contract import Committer
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import IfUnknown
@@ -39,8 +41,9 @@ class EpochCommitter(Committer):
             return
         # A driver that recovers has a writer for each subtask: each takes some round trips.
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rheos-kafka") as threads:
-            for _ in threads.map(self._commit, by_writer.values()):
-                pass
+            commits = [carried(partial(self._commit, epochs)) for epochs in by_writer.values()]
+            for commit in [threads.submit(each) for each in commits]:
+                commit.result()
 
     def _commit(self, epochs: Sequence[StagedEpoch]) -> None:
         """Of one writer."""

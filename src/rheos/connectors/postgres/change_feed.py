@@ -47,6 +47,7 @@ from rheos.connectors.postgres.slots import (
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.threads import thread
 from rheos.errors import ConfigurationError, InputError, RheosError, unexpected
 from rheos.protocol.elements import Batch
 
@@ -124,7 +125,7 @@ class ChangeFeed(SourceClient):
         self._at = ChangesPosition() if position is None else ChangesPosition.decode(position)
         self._end_lsn = end_lsn
         reader = ChangesReader(self, self._at)
-        self._thread = threading.Thread(target=self._run, name="rheos-postgres", daemon=True)
+        self._thread = thread(self._run, "rheos-postgres")
         self._thread.start()
         return reader
 

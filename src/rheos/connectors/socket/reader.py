@@ -10,6 +10,7 @@ import threading
 from rheos.connectors.contract import Polled, SplitReader
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.rejected import SKIPPED
+from rheos.connectors.threads import thread
 from rheos.errors import InputError, RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")
@@ -78,7 +79,7 @@ class SocketReader(SplitReader):
         self._skip_bad = skip_bad
         self._closing = threading.Event()
         self._connection: socket.socket | None = None
-        self._thread = threading.Thread(target=self._run, name="rheos-socket", daemon=True)
+        self._thread = thread(self._run, "rheos-socket")
         self._thread.start()
 
     def poll(self, max_rows: int) -> Polled:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
+from rheos.connectors.at_work import works_for
 from rheos.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
 from rheos.graph.nodes import SinkSpec
-from rheos.host.at_work import works_for
 from rheos.host.closing import close_logged
 from rheos.host.freed_memory import freed_memory_kept
 from rheos.host.garbage import collect_seldom

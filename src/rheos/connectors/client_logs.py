@@ -1,0 +1,77 @@
+"""What client libraries log: it goes to the job's log, each message once per half a minute, and not to
+the terminal.
+
+A client that looks for its server may log the same line twenty times a second. `CLIENT_LOGGERS` names
+the loggers of every library that a connector imports; the tests find a connector whose library is
+missing here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+CLIENT_LOGGERS: Mapping[str, tuple[str, ...]] = {
+    "cassandra": ("cassandra",),
+    "confluent_kafka": ("rheos.kafka",),
+    "fsspec": (
+        "fsspec",
+        "adlfs",
+        "aiobotocore",
+        "aiohttp",
+        "azure",
+        "boto3",
+        "botocore",
+        "gcsfs",
+        "google",
+        "s3fs",
+        "s3transfer",
+    ),
+    "psycopg": ("psycopg",),
+    "py4j": ("py4j",),
+    "pyspark": ("pyspark", "rheos.jvm"),
+    "redis": ("redis",),
+    "urllib3": ("urllib3",),
+}
+"""Names of the loggers by the library, as it is imported. A library without loggers of its own, such as
+Kafka's, is given the logger of its connector."""
+AGAIN_S = 30.0
+"""Time within which a message that was logged before is left out."""
+_REMEMBERED = 256
+_NAMES = frozenset(name for names in CLIENT_LOGGERS.values() for name in names)
+_VARIES = re.compile(r"0x[0-9a-f]+|#(producer|consumer)-\d+|\d+(\.\d+)? ?(ms|s|secs?|seconds)\b|\d{5,}")
+"""What differs between two messages that say the same: addresses of objects, numbers of clients, times,
+and ports that the system chose. Servers differ."""
+
+
+@lru_cache(maxsize=1024)
+def is_of_client(logger: str) -> bool:
+    """Return whether a logger of this name belongs to a client library."""
+    parts = logger.split(".")
+    return any(".".join(parts[:n]) in _NAMES for n in range(1, len(parts) + 1))
+
+
+class OncePerWhile(logging.Filter):
+    """Leaves out what was logged less than half a minute ago, and says how often that was when the
+    message passes again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[str, tuple[float, int]] = {}
+        """For each message the time when it passed last, and how often it was left out since."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        said = f"{record.name} {record.levelno} {_VARIES.sub('', message)}"
+        last_s, left_out = self._logged.get(said, (None, 0))
+        if last_s is not None and abs(record.created - last_s) < AGAIN_S:
+            self._logged[said] = last_s, left_out + 1
+            return False
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.clear()
+        self._logged[said] = record.created, 0
+        if left_out:
+            record.msg, record.args = f"{message} (and {left_out:,} times more before)", ()
+        return True
