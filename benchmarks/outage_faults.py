@@ -76,7 +76,8 @@ class Servers:
                 shutil.rmtree(folder / "log")
                 server.start()
             case "redis":
-                shutil.rmtree(folder / "appendonlydir")
+                for written in folder.glob("appendonly*"):
+                    shutil.rmtree(written) if written.is_dir() else written.unlink()
                 server.start()
             case _:
                 server.start()

@@ -16,7 +16,7 @@ import posixpath
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, TypeAlias
 from uuid import uuid4
@@ -43,6 +43,8 @@ is not made again."""
 AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
 limit the writer accepts no more rows, and they wait."""
+_TOGETHER_BYTES = 4 << 20
+"""Size of the epochs that are delivered before they are noted."""
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _DONE = ".done"
 
@@ -292,26 +294,44 @@ class SpilledCommitter(Committer):
         self._commit(list(map(decode_spilled, committables)))
 
     def _commit(self, epochs: Sequence[SpilledEpoch]) -> None:
+        """Deliver epochs, the oldest first, some megabytes at a time."""
+        group: list[SpilledEpoch] = []
         for epoch in sorted(epochs, key=lambda epoch: epoch.checkpoint):
-            self._deliver(epoch)
-            self._committed(epoch)
+            group.append(epoch)
+            if sum(each.size_bytes for each in group) >= _TOGETHER_BYTES:
+                self._deliver(group)
+                group = []
+        self._deliver(group)
 
     def _committed(self, epoch: SpilledEpoch) -> None:
         """Called after each epoch."""
 
-    def _deliver(self, epoch: SpilledEpoch) -> None:
-        folder, path = SinkFolder(self._sink.folder), epoch.file.path
-        if folder.exists(path + _DONE):
-            return
+    def _deliver(self, epochs: Sequence[SpilledEpoch]) -> None:
+        folder = SinkFolder(self._sink.folder)
+        left = [epoch for epoch in epochs if not folder.exists(epoch.file.path + _DONE)]
         delivery: Delivery | None = None
         try:
-            for batch in read_staged(folder, epoch.file):
-                if delivery is None:
-                    delivery = self._sink.delivery(batch.schema, self._count, self._patience_ms)
-                delivery.write(batch)
+            for epoch in left:
+                for batch in self._batches(folder, epoch):
+                    if delivery is None:
+                        delivery = self._sink.delivery(batch.schema, self._count, self._patience_ms)
+                    delivery.write(batch)
             if delivery is not None:
                 delivery.settle()
-        except (FileNotFoundError, pa.ArrowInvalid) as error:
+        finally:
+            if delivery is not None:
+                delivery.close()
+        for epoch in left:
+            folder.create(epoch.file.path + _DONE).close()
+            folder.remove(epoch.file.path)
+        for epoch in epochs:
+            self._committed(epoch)
+
+    def _batches(self, folder: SinkFolder, epoch: SpilledEpoch) -> Iterator[Batch]:
+        path = epoch.file.path
+        try:
+            yield from read_staged(folder, epoch.file)
+        except (OSError, pa.ArrowInvalid) as error:
             if folder.exists(path + _DONE):  # Another committer was first.
                 return
             raise UnrestorableError(
@@ -320,11 +340,6 @@ class SpilledCommitter(Committer):
                 hint="was the checkpoint directory cleaned, or changed, while the job ran? put the "
                 "file back, or start the job from a savepoint before",
             ) from error
-        finally:
-            if delivery is not None:
-                delivery.close()
-        folder.create(path + _DONE).close()
-        folder.remove(path)
 
     def _count(self, name: str, by: int) -> None:
         self._counts[name] += by

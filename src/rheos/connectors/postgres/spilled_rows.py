@@ -42,18 +42,22 @@ class SpilledRows:
 
     __repr__ = redacted_repr
 
-    def load(self, session: ServerSession, staged: StagedTableRows) -> None:
-        """Copy the rows of the file into their table, which the transaction drops again. It has the
-        target's definition as it is now: where a row was refused, and the target was changed since, the
-        row fits. Raises psycopg.Error and UnrestorableError."""
+    def load(
+        self, session: ServerSession, staged: StagedTableRows, epochs: Sequence[StagedTableRows]
+    ) -> None:
+        """Copy the rows of the epochs' files into their table, which the transaction drops again. It
+        has the target's definition as it is now: where a row was refused, and the target was changed
+        since, the row fits. Raises psycopg.Error and UnrestorableError."""
         table = self._table(session, staged)
         session.run(f"CREATE UNLOGGED TABLE {table.sql} ({table.definition})")
-        table.copy(session, (as_csv(rows, numbers) for rows, numbers in self._numbered(staged)))
+        table.copy(session, (as_csv(rows, numbers) for rows, numbers in self._numbered(epochs)))
 
-    def refused(self, session: ServerSession, staged: StagedTableRows) -> tuple[Batch, int] | None:
+    def refused(
+        self, session: ServerSession, epochs: Sequence[StagedTableRows]
+    ) -> tuple[Batch, int] | None:
         """Return the batch and the row in it that the target refuses; None if it refuses none."""
-        table = self._table(session, staged)
-        for rows, _ in self._numbered(staged):
+        table = self._table(session, epochs[-1])
+        for rows, _ in self._numbered(epochs):
             if table.refuses(session, as_csv(rows, _places(0, rows.num_rows))):
                 return rows, find_refused(rows, lambda data: table.refuses(session, data))
         return None
@@ -84,20 +88,22 @@ class SpilledRows:
             raise table_gone(staged, f"there is no table {staged.target_sql}")
         return StageTable.of(staged.spill_sql, target, staged.all_columns, staged.key, staged.gone)
 
-    def _numbered(self, staged: StagedTableRows) -> Iterator[tuple[Batch, pa.Array]]:
-        """The batches of the file, each with the places of its rows in the epoch."""
-        assert staged.spilled is not None, "the epoch has a file"
-        before = staged.rows_in_stage
+    def _numbered(self, epochs: Sequence[StagedTableRows]) -> Iterator[tuple[Batch, pa.Array]]:
+        """The batches of the files, each with the places of its rows among all of the epochs."""
+        before = epochs[0].rows_in_stage
         folder = SinkFolder(self.folder)
-        try:
-            for found in read_staged(folder, staged.spilled):
-                rows = found.select(staged.all_columns)
-                yield rows, _places(before, rows.num_rows)
-                before += rows.num_rows
-        except FileNotFoundError as error:
-            raise lost(staged, f"{folder.path(staged.spilled.path)} is not there") from error
-        except (OSError, pa.ArrowInvalid) as error:
-            raise lost(staged, f"{folder.path(staged.spilled.path)}: {error}") from error
+        for staged in epochs:
+            assert staged.spilled is not None, "the epoch has a file"
+            path = folder.path(staged.spilled.path)
+            try:
+                for found in read_staged(folder, staged.spilled):
+                    rows = found.select(staged.all_columns)
+                    yield rows, _places(before, rows.num_rows)
+                    before += rows.num_rows
+            except FileNotFoundError as error:
+                raise lost(staged, f"{path} is not there") from error
+            except (OSError, pa.ArrowInvalid) as error:
+                raise lost(staged, f"{path}: {error}") from error
 
 
 def find_refused(rows: Batch, refuses: Callable[[pa.Buffer], bool]) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -33,6 +33,9 @@ _STAGE = re.compile(r"rheos_stage_[0-9a-f]{12}_([0-9a-f]{1,16})_[0-9a-f]{12}_[0-
 """63 signs at the most, as names may have. The attempts of batch jobs are large numbers."""
 _WRITER = re.compile(r"[0-9a-f]{12}")
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
+_TOGETHER_EPOCHS = 256
+_TOGETHER_BYTES = 64 << 20
+"""Maximum number and size of the epochs that one transaction commits, unless one alone is larger."""
 _KEPT_DAYS = 30
 """How long the note of a writer stays that nobody asks for any more."""
 _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
@@ -219,31 +222,67 @@ class StageTable:
         session.run(f"DROP TABLE IF EXISTS {self.sql}")
 
 
+def together(epochs: Sequence[StagedTableRows]) -> Iterator[list[StagedTableRows]]:
+    """Yield epochs, the oldest first, in groups that one transaction commits. Epochs of a writer are
+    grouped if the files have all of their rows: after an outage there may be hundreds."""
+    group: list[StagedTableRows] = []
+    for epoch in sorted(epochs, key=lambda epoch: (epoch.writer, epoch.checkpoint)):
+        if group and not _may_join(group, epoch):
+            yield group
+            group = []
+        group.append(epoch)
+    if group:
+        yield group
+
+
+def _may_join(group: Sequence[StagedTableRows], epoch: StagedTableRows) -> bool:
+    last = group[-1]
+    return (
+        len(group) < _TOGETHER_EPOCHS
+        and sum(each.size_bytes for each in group) + epoch.size_bytes <= _TOGETHER_BYTES
+        and not (last.rows_in_stage or epoch.rows_in_stage)
+        and (last.writer, last.target_sql, last.all_columns, last.key, last.staging_schema)
+        == (epoch.writer, epoch.target_sql, epoch.all_columns, epoch.key, epoch.staging_schema)
+    )
+
+
 def apply(
     session: ServerSession,
-    staged: StagedTableRows,
-    load: Callable[[ServerSession, StagedTableRows], None],
+    epochs: Sequence[StagedTableRows],
+    load: Callable[[ServerSession, StagedTableRows, Sequence[StagedTableRows]], None],
 ) -> None:
-    """Puts the rows of an epoch into the target, once. `load` makes the table of spilled rows. Raises
-    psycopg.Error, UnrestorableError, and what `load` raises."""
+    """Put the rows of a group of epochs (`together`) into the target, once.
+
+    Args:
+        session: the connection.
+        epochs: the group.
+        load: makes the table of spilled rows: of the epochs in the third argument, which the second
+            has as one.
+
+    Raises psycopg.Error, UnrestorableError, and what `load` raises.
+    """
+    newest = epochs[-1]
     with session.transaction():
         session.run(
-            f"INSERT INTO {staged.epochs_sql} (job, operator, subtask, attempt, writer, checkpoint, "
+            f"INSERT INTO {newest.epochs_sql} (job, operator, subtask, attempt, writer, checkpoint, "
             "rows) VALUES (%s, %s, %s, %s, %s, 0, 0) ON CONFLICT (writer) DO NOTHING",
-            [staged.job, staged.operator, staged.subtask, staged.attempt, staged.writer],
+            [newest.job, newest.operator, newest.subtask, newest.attempt, newest.writer],
         )
         # Whoever else commits for this writer waits here (PE3).
         [(mark,)] = session.rows(
-            f"SELECT checkpoint FROM {staged.epochs_sql} WHERE writer = %s FOR UPDATE", [staged.writer]
+            f"SELECT checkpoint FROM {newest.epochs_sql} WHERE writer = %s FOR UPDATE", [newest.writer]
         )
-        if mark < staged.published:
-            raise _forgotten(staged, mark)
-        if staged.checkpoint <= mark:
+        for epoch in epochs:
+            if mark < epoch.published:
+                raise _forgotten(epoch, mark)
+        left = [epoch for epoch in epochs if epoch.checkpoint > mark]
+        if not left:
             return
+        staged = _as_one(left)
         if staged.rows_in_stage:
             _check_stage(session, staged)
         if staged.spilled is not None:
-            load(session, staged)
+            load(session, staged, left)
         if staged.gone is not None:
             session.run(_delete(staged, staged.gone))
         session.run(_insert(staged))
@@ -252,9 +291,17 @@ def apply(
             "WHERE writer = %s",
             [staged.checkpoint, staged.rows, staged.writer],
         )
-        session.run(f"DROP TABLE IF EXISTS {staged.stage_sql}")
+        session.run(f"DROP TABLE IF EXISTS {', '.join(epoch.stage_sql for epoch in left)}")
         if staged.spilled is not None:
             session.run(f"DROP TABLE {staged.spill_sql}")
+
+
+def _as_one(epochs: Sequence[StagedTableRows]) -> StagedTableRows:
+    """Return the newest epoch with the rows of all."""
+    if len(epochs) == 1:
+        return epochs[0]
+    rows = sum(epoch.rows for epoch in epochs)
+    return msgspec.structs.replace(epochs[-1], rows=rows, spilled=StagedFile("", rows, 0, b""))
 
 
 def _check_stage(session: ServerSession, staged: StagedTableRows) -> None:

@@ -31,6 +31,7 @@ from rheos.connectors.postgres.staged_rows import (
     owner_of,
     stage_prefix,
     table_gone,
+    together,
 )
 from rheos.connectors.postgres.tables import TargetTable
 from rheos.connectors.servers_away import SERVERS_AWAY
@@ -279,24 +280,25 @@ class StagedRowsCommitter(Committer):
             self.session.close()
 
     def _commit_all(self, staged: Sequence[StagedTableRows]) -> None:
-        for each in sorted(staged, key=lambda each: each.checkpoint):
-            self.session.do(partial(self._apply, each))
-            self._spilled.remove(each)
-            self._committed(each)
+        for epochs in together(staged):
+            self.session.do(partial(self._apply, epochs))
+            for each in epochs:
+                self._spilled.remove(each)
+                self._committed(each)
 
     def _committed(self, staged: StagedTableRows) -> None:
         """Called after each epoch."""
 
-    def _apply(self, staged: StagedTableRows, session: ServerSession) -> None:
-        psycopg = client()
+    def _apply(self, epochs: Sequence[StagedTableRows], session: ServerSession) -> None:
+        psycopg, staged = client(), epochs[-1]
         try:
-            apply(session, staged, self._spilled.load)
+            apply(session, epochs, self._spilled.load)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
             raise table_gone(staged, self._target.options.redact(str(error).splitlines()[0])) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             if of_catalog(error):
                 raise
-            refused = None if staged.spilled is None else self._spilled.refused(session, staged)
+            refused = None if staged.spilled is None else self._spilled.refused(session, epochs)
             if refused is not None:
                 raise refused_row(error, self._target, staged.spill_sql, *refused) from error
             where = f"a row is refused by the table {staged.schema}.{staged.table}"
