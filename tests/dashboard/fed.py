@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from rheos.dashboard.app import PAGE, WithHeaders
 from rheos.dashboard.feeds import Feeds
-from rheos.dashboard.openapi import document
+from rheos.dashboard.openapi import BASE, document
 from rheos.listener.asgi import AsgiService
 from rheos.listener.bounds import Bounds
 from rheos.listener.place import HostNames, listening_socket, shown_address
@@ -53,7 +53,7 @@ class FedServer:
             Route("/api/v1/jobs/{key}/events", self._feed),
             Route("/api/v1/jobs/{key}/{what}", self._answer),
             Route("/api/v1/jobs/{key}/{what}", self._post, methods=["POST"]),
-            Route("/openapi.json", lambda request: JSONResponse(document())),
+            Route("/openapi.json", lambda request: JSONResponse(_described())),
         ]
         app = Starlette(routes=routes, middleware=[Middleware(WithHeaders)])
         app.mount("/", StaticFiles(directory=PAGE, html=True))
@@ -138,6 +138,13 @@ class FedServer:
                 return self._json(request, {"stacks": stacks})
             case _:
                 return self._json(request, {"done": True})
+
+
+def _described() -> dict[str, Any]:
+    """A few operations: the whole table would be another picture with each new one."""
+    found = document()
+    shown = ("/jobs", "/jobs/{job}/history", "/jobs/{job}/stop", "/jobs/{job}/cancel")
+    return {**found, "paths": {f"{BASE}{path}": found["paths"][f"{BASE}{path}"] for path in shown}}
 
 
 def _let_in(request: Request) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra rheos[dashboard] is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("PIL", reason="Pillow is not installed")
 
 from tests.dashboard import fed_jobs
 from tests.dashboard.conftest import CHROMIUM

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from PIL import Image
+
 from tests.dashboard import fed_jobs
 from tests.dashboard.fed import TOKEN, FedServer
 from tests.dashboard.fed_jobs import FedJob
@@ -182,14 +184,24 @@ _IS_SHOWN = """() => {
 }"""
 
 
+_IS_STILL = """async () => {
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    const height = () => document.documentElement.scrollHeight;
+    for (let still = 0, before = height(); still < 4; still += 1) {
+        await frame();
+        if (height() !== before) still = 0;
+        before = height();
+    }
+}"""
+
+
 def wait_until_shown(page: Any) -> None:
     page.wait_for_function(_IS_SHOWN)
-    # A chart is drawn in the frame after its data: two frames later it is there.
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    # A chart is drawn in the frame after its data.
+    page.evaluate(_IS_STILL)
 
 
 def pictured(page: Any, view: View, path: Path) -> None:
-    height = page.evaluate("document.documentElement.scrollHeight") if view.whole else PAGE_HEIGHT
-    width = page.viewport_size["width"]
-    clip = {"x": 0, "y": 0, "width": width, "height": min(height, MAX_HEIGHT)}
-    page.screenshot(path=path, full_page=view.whole, clip=clip, animations="disabled")
+    page.screenshot(path=path, full_page=view.whole, animations="disabled")
+    image = Image.open(path)
+    image.crop((0, 0, image.width, min(image.height, MAX_HEIGHT))).save(path)

@@ -38,10 +38,10 @@ export class Chart {
       this.plot?.destroy();
       this.plot = new uPlot(this.options(labels, width), data, this.canvas);
       this.drawnAs = drawnAs;
-    } else {
-      if (this.plot.width !== width) this.plot.setSize({ width, height: HEIGHT });
-      this.plot.setData(data, false);
+    } else if (this.plot.width !== width) {
+      this.plot.setSize({ width, height: HEIGHT });
     }
+    this.plot.setData(data, false); // Fills the legend, too.
     this.place.style.width = `${width}px`;
     this.plot.setScale("x", { min: this.from, max: this.to });
   }

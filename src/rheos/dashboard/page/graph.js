@@ -88,7 +88,7 @@ function operatorLine(box, line, operator, figures, choose) {
   },
   drawn("title", {}, `${operator.name} (${operator.id}), ${operator.site}`),
   drawn("rect", { x: box.x + 3, y, width: box.width - 6, height: LINE - 3, rx: 3, class: "line" }),
-  drawn("text", { x: box.x + 10, y: y + 18, class: "name" }, cut(operator.name, Math.floor(box.width / 8))),
+  drawn("text", { x: box.x + 10, y: y + 18, class: "name" }, cut(operator.name, Math.floor(box.width / 9))),
   drawn("text", { x: box.x + 10, y: y + 35, class: "facts" }, cut(facts.join(" · "), Math.floor(box.width / 6))));
 }
 
