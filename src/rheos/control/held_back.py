@@ -58,7 +58,7 @@ def held_back(outline: PlanOutline, figures: JobFigures, history: HistoryView, w
     chains = _upstream(outline, operator.id)
     ahead = {each.id for chain in outline.chains if chain.id in chains for each in chain.operators}
     watermark_ms, subtask = _least(_of_operator(figures, f.WATERMARK, operator.id))
-    splits = [split for split in open_splits(figures) if split[0] in ahead]
+    splits = [split for split in open_splits(figures.operators, figures.of) if split[0] in ahead]
     standing = [split for _, split in splits]
     behind = [split for split in standing if not split.idle]
     least = min((_rank(split.watermark_ms) for split in behind), default=None)

@@ -83,4 +83,4 @@ def _held(seen: JobMoment, chain: str) -> float:
 
 def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
     source = chain.operators[0].id
-    return sum(number(r) for r in seen.of(f.SOURCE_LAG_ROWS) if r.at[0] == source)
+    return sum(number(r) for r in seen.of_place(f.SOURCE_LAG_ROWS, source))

@@ -59,27 +59,39 @@ class JobMoment:
             found.setdefault(reading.figure, []).append(reading)
         return found
 
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Reading]]:
+        found: dict[tuple[str, str], list[Reading]] = {}
+        for reading in self.figures.readings:
+            if reading.at:
+                found.setdefault((reading.figure, reading.at[0]), []).append(reading)
+        return found
+
+    def of_place(self, figure: Figure, place: str) -> Sequence[Reading]:
+        """Return the readings of a metric at an operator, chain or edge."""
+        return self._by_place.get((figure.name, place), ())
+
     def of(self, figure: Figure) -> Sequence[Reading]:
         """Return the readings of a metric."""
         return self._by_figure.get(figure.name, ())
 
     def most(self, figure: Figure, operator: str) -> float | None:
         """Return the largest reading of a metric over the subtasks of an operator, or None."""
-        found = [number(r) for r in self.of(figure) if r.at[0] == operator]
+        found = [number(r) for r in self.of_place(figure, operator)]
         return max(found, default=None)
 
     def least(self, figure: Figure, operator: str) -> float | None:
         """Return the smallest reading of a metric over the subtasks of an operator, or None."""
-        found = [number(r) for r in self.of(figure) if r.at[0] == operator]
+        found = [number(r) for r in self.of_place(figure, operator)]
         return min(found, default=None)
 
     def rates(self, figure: Figure, place: str) -> dict[int, float]:
         """Return the growth per second of a counter at an operator, chain or edge, by subtask."""
-        return rates(self.of(figure), place)
+        return rates(self.of_place(figure, place), place)
 
     def shares(self, figure: Figure, chain: str) -> dict[int, float]:
         """Return the share of its time that each subtask spent, of a counter of milliseconds."""
-        return shares(self.of(figure), chain)
+        return shares(self.of_place(figure, chain), chain)
 
     def operators(self) -> Iterator[tuple[OutlinedChain, OutlinedOperator]]:
         """Yield the operators of the plan, each with its chain."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rheos.health.moment import number
 from rheos.observe import figures as f
-from rheos.observe.model import JobFigures
+from rheos.observe.figures import Figure
+from rheos.protocol.readings import Reading
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,24 @@ class SplitStanding:
     idle: bool
 
 
-def open_splits(figures: JobFigures) -> Iterator[tuple[str, SplitStanding]]:
-    """Yield all splits that are read, each with the id of its source."""
-    marks = {reading.at: reading for reading in figures.of(f.SPLIT_WATERMARK)}
-    idle = {reading.at: reading for reading in figures.of(f.SPLIT_IDLE)}
-    for stands in figures.of(f.SPLIT_STANDS):
+def open_splits(
+    names: Mapping[str, str], of: Callable[[Figure], Iterable[Reading]]
+) -> Iterator[tuple[str, SplitStanding]]:
+    """Yield all splits that are read, each with the id of its source.
+
+    Args:
+        names: the names of operators, by id.
+        of: returns the readings of a metric.
+    """
+    marks = {reading.at: reading for reading in of(f.SPLIT_WATERMARK)}
+    idle = {reading.at: reading for reading in of(f.SPLIT_IDLE)}
+    for stands in of(f.SPLIT_STANDS):
         source, split, subtask = stands.at
         mark, is_idle = marks.get(stands.at), idle.get(stands.at)
         yield (
             source,
             SplitStanding(
-                figures.operators.get(source, source),
+                names.get(source, source),
                 split,
                 int(subtask),
                 None if mark is None else int(number(mark)),

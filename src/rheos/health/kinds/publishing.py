@@ -36,7 +36,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
 
 def _slow_ms(seen: JobMoment, operator: str) -> float:
     """Return how long the slow commits of a sink take: their 95th percentile."""
-    values = [r.value for r in seen.of(f.COMMIT_DURATION) if r.at[0] == operator]
+    values = [r.value for r in seen.of_place(f.COMMIT_DURATION, operator)]
     found = [value.quantile(0.95) for value in values if isinstance(value, Accumulated)]
     return max((each for each in found if each is not None), default=0.0)
 

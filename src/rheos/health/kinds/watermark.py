@@ -21,7 +21,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
         return
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain, operator in seen.operators()}
-    for source, split in open_splits(seen.figures):
+    for source, split in open_splits(seen.figures.operators, seen.of):
         # A split whose rows have nowhere to go stands for that reason.
         held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
         if not split.idle and held < HELD_UP:

@@ -1,0 +1,78 @@
+"""A consumer whose brokers are away says so, and since when, until they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rheos.connectors.contract import ReaderContext
+from rheos.connectors.kafka import consumer
+from rheos.connectors.kafka.consumer import TopicConsumer
+from rheos.connectors.servers_away import ServersAway
+from rheos.errors import UnavailableError
+
+kafka = pytest.importorskip("confluent_kafka")
+
+
+class Watch:
+    """Topics whose brokers answer, or do not."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.looked_soon = 0
+
+    def look_soon(self) -> None:
+        self.looked_soon += 1
+
+    def are_there(self, _splits: Any) -> bool:
+        if self.away:
+            raise UnavailableError("no broker of 127.0.0.1:9092 answers")
+        return True
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> ServersAway:
+    made = ServersAway()
+    monkeypatch.setattr(consumer, "SERVERS_AWAY", made)
+    return made
+
+
+def reading(watch: Watch) -> tuple[Any, Any]:
+    from rheos.connectors.kafka.client_options import ClientOptions
+
+    ctx: Any = ReaderContext(None, None, None, None, lambda: None)  # type: ignore[arg-type]
+    options = ClientOptions("127.0.0.1:9092")
+    made: Any = TopicConsumer(
+        options,
+        None,
+        group=None,
+        read_committed=True,
+        bounded=False,
+        now=None,
+        ctx=ctx,  # type: ignore[arg-type]
+    )
+    made._watch = watch
+    return made, kafka.KafkaError(kafka.KafkaError._ALL_BROKERS_DOWN)
+
+
+def test_brokers_are_away_until_they_say_that_the_topics_are_there(away: ServersAway) -> None:
+    watch = Watch()
+    made, down = reading(watch)
+    assert list(away.waits()) == []
+    made._on_error(down)
+    assert away.is_away(made)
+    ((what, _),) = away.waits()
+    assert "cannot be read" in what
+    assert watch.looked_soon == 1, "their answer is looked for soon: a quiet topic has no records"
+    assert made._are_there([]) is False
+    assert away.is_away(made)
+    watch.away = False
+    assert made._are_there([]) is True
+    assert not away.is_away(made)
+
+
+def test_one_broker_of_several_is_not_an_outage(away: ServersAway) -> None:
+    made, _ = reading(Watch())
+    made._on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+    assert list(away.waits()) == []
