@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from rheos.at_work import operator_here, works_for
+from rheos.bounded_calls import BoundedCalls
 from rheos.connectors import client_logs
-from rheos.connectors.at_work import operator_here, works_for
-from rheos.connectors.bounded_calls import BoundedCalls
 from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
-from rheos.connectors.threads import thread
 from rheos.control.job_logs import LogFile, log_path, newest_lines
 from rheos.host.log_capture import LogCapture
 from rheos.protocol.ids import JobId, JobKey
+from rheos.threads import thread
 
 CONNECTORS = Path(client_logs.__file__).parent
 OF_DATA = {"msgspec", "numpy", "polars", "pyarrow"}
@@ -52,7 +52,7 @@ def test_the_loggers_of_every_client_library_are_known() -> None:
 
 
 def test_threads_of_connectors_work_for_the_operator_that_started_them() -> None:
-    """The test that finds the next thread: make it by `connectors.threads.thread`."""
+    """The test that finds the next thread: make it by `threads.thread`."""
     own = [
         path.relative_to(CONNECTORS).as_posix()
         for path in CONNECTORS.rglob("*.py")

@@ -23,6 +23,7 @@ from rheos.errors import (
     ConfigurationError,
     ProgramError,
     SchemaError,
+    UnavailableError,
     UnrestorableError,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -226,7 +227,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", full)
     out.write(rows(1))
-    with pytest.raises(ConfigurationError, match=f"below {tmp_path}: .*No space left") as caught:
+    with pytest.raises(UnavailableError, match=f"below {tmp_path}: .*No space left") as caught:
         out.prepare(C1)
     assert caught.value.hint is not None
     out.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rheos.connectors.at_work import works_for
+from rheos.at_work import works_for
 from rheos.host.io import ThreadedIo
 from rheos.host.log_capture import MAX_LINES, LogCapture
 from rheos.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine

@@ -10,11 +10,18 @@ from urllib.parse import urlsplit
 
 from rheos.errors import ConfigurationError
 from rheos.observe.model import JobFigures
+from rheos.outside_calls import OutsideCall
 from rheos.printable import printable_lines
 from rheos.redaction import redacted
 
 EVERY_S = 10.0
-_WAIT_S = 5.0
+EXPORT = OutsideCall(
+    server="OpenTelemetry",
+    call="metrics are sent to the collector",
+    limit_s=5.0,
+    limit="a thread of its own waits, and nothing waits for it; 5 s for each request",
+    then="the metrics of that moment are not sent; the job continues",
+)
 """For an answer; a collector that is away is asked again the next time."""
 
 
@@ -47,7 +54,7 @@ class OtlpExport:
         self._success = MetricExportResult.SUCCESS
         # It would say of each attempt to send what we say once.
         logging.getLogger(OTLPMetricExporter.__module__).setLevel(logging.CRITICAL)
-        self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=_WAIT_S)
+        self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=EXPORT.limit_s)
         self._failed = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="rheos-otlp", daemon=True)
@@ -77,7 +84,7 @@ class OtlpExport:
         """May be called again."""
         self._over.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(2 * _WAIT_S)
+            self._thread.join(2 * EXPORT.limit_s)
         self._exporter.shutdown()
 
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rheos.bounded_calls import UNDER_WAY
 from rheos.checkpoint.events import WatchedSource
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import safe_name
@@ -27,6 +28,9 @@ from rheos.protocol.elements import visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.shapes import TypeShape
 from rheos.shown import formatted_traceback, named_error
+
+_USUAL_S = 60.0
+"""Time that a connector's work on the driver may take before it counts as waiting for a server."""
 
 LOGGER = logging.getLogger("rheos")
 
@@ -332,8 +336,10 @@ def _publishing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _located(planned: PlannedOperator) -> Iterator[None]:
+    """Within it, errors get the place of the operator, and a call that does not return is reported."""
     try:
-        yield
+        with UNDER_WAY.watched(f"the connector of {planned.name!r}", _USUAL_S):
+            yield
     except RheosError as error:
         error.located(site=planned.site, operator=planned.name)
         raise

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from rheos.bounded_calls import UNDER_WAY
 from rheos.checkpoint.checkpointing import Awaited
 from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import After
 from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.savepoint_requests import Stage
-from rheos.connectors.bounded_calls import UNDER_WAY
 from rheos.driver.figures import Unpublished
 from rheos.job import JobWait, WaitKind
 from rheos.protocol.ids import OperatorId

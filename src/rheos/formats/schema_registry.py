@@ -17,11 +17,20 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from rheos.errors import ConfigurationError, ProgramError, TransportError
+from rheos.bounded_calls import ThreadCalls
+from rheos.errors import ConfigurationError, ProgramError, TransportError, UnavailableError
 from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.http_deadlines import opener
+from rheos.outside_calls import OutsideCall
 from rheos.redaction import redacted
 
+REQUEST = OutsideCall(
+    server="schema registry",
+    call="a schema is asked for, or registered",
+    limit_s=15.0,
+    limit="10 s for the request as a whole; 15 s if looking up the name of its host takes longer",
+    then="the attempt fails, and restarts by its strategy; nothing was decoded or written meanwhile",
+)
 TIMEOUT_S = 10.0
 """Time for a whole request, up to the last byte of its answer."""
 MAX_ANSWER_BYTES = 1 << 20
@@ -96,6 +105,7 @@ class SchemaRegistry:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._open = opener(_NoRedirects).open
+        self._calls = ThreadCalls()
         self._schemas: dict[int, KnownSchema] = {}
 
     def schema(self, id: int, kind: Kind = "AVRO") -> KnownSchema:
@@ -168,6 +178,16 @@ class SchemaRegistry:
             ) from error
 
     def _asked(self, path: str, body: bytes | None, kind: type[Any], what: str) -> Any:
+        try:
+            return self._calls.run(
+                f"the schema registry {self._url} is asked for {what}",
+                REQUEST.limit_s,
+                lambda progressed: self._ask(path, body, kind, what),
+            )
+        except UnavailableError as error:
+            raise TransportError(error.what, hint=error.hint) from None
+
+    def _ask(self, path: str, body: bytes | None, kind: type[Any], what: str) -> Any:
         request = urllib.request.Request(self._url + path, body, self._headers)
         try:
             with self._open(request, timeout=TIMEOUT_S) as answer:

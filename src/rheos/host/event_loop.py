@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from rheos.connectors.at_work import carried
+from rheos.at_work import carried
 from rheos.host.completion import FutureCompletion
 
 T = TypeVar("T")

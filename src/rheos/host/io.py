@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
-from rheos.connectors.at_work import carried
+from rheos.at_work import carried
 from rheos.host.completion import FutureCompletion
 from rheos.host.event_loop import ThreadedLoop
 from rheos.protocol.ports import EventLoop

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from rheos.connectors.bounded_calls import UNDER_WAY
+from rheos.bounded_calls import UNDER_WAY
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.host.memory_room import memory_room
 from rheos.observe import figures as f

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import fsspec
-
+from rheos.connectors.files.remote import url_to_fs
 from rheos.errors import ConfigurationError
 from rheos.protocol.ports import Store
 from rheos.shown import named_error
@@ -196,14 +195,15 @@ def _inside(path: str) -> str:
 
 
 class FsspecStore:
-    """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there."""
+    """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there. Each
+    call is bounded; what a late one may do is described in `connectors/files/remote.py`."""
 
     _creating = threading.Lock()
     """In the memory file system the look and the write are two steps."""
 
     def __init__(self, url: str) -> None:
         try:
-            self._fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            self._fs, root = url_to_fs(url, use_listings_cache=False)
         except (ImportError, ValueError, OSError) as error:
             raise ConfigurationError(
                 f"the checkpoint directory {url!r} cannot be opened: {error}",
@@ -221,10 +221,13 @@ class FsspecStore:
         with _os_errors():
             self._make_folder(path)
             try:
-                with self._creating:
+                # Only the memory file system needs the lock: who holds it must not wait for a store.
+                with self._creating if self._fs.protocol == "memory" else contextlib.nullcontext():
                     self._fs.pipe_file(full, data, mode="create")
             except FileExistsError:
                 return False
+            except TimeoutError:
+                raise  # Whether the file exists is not known, and the store does not answer.
             except Exception:
                 # Services report a failed precondition in many ways; whether a file is there is clear.
                 if self._fs.exists(full):

@@ -16,7 +16,7 @@ from tests.connectors.postgres.databases import Database
 
 @pytest.fixture
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "ANSWER_S", 0.1)
+    monkeypatch.setitem(vars(watched.STATEMENT), "limit_s", 0.1)
     monkeypatch.setattr(watched, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
 
 

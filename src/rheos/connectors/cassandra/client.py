@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.cassandra.columns import CqlColumn
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+from rheos.outside_calls import OutsideCall
+
+T = TypeVar("T")
 
 LOGGER = logging.getLogger("rheos.cassandra")
 """Why something is tried again."""
@@ -20,6 +25,15 @@ _ANSWER_WITHIN_S = 20.0
 _RECONNECT_S = 1.0
 _PROTOCOL = 4
 """That all versions from 3 on speak, so that none has to be looked for; options may name another."""
+SESSION = OutsideCall(
+    server="Cassandra",
+    call="the sink: connect, look at the table, prepare a statement, write a batch",
+    limit_s=30.0,
+    limit="20 s for each statement, 10 s to connect; 30 s if the client does not keep that",
+    then="the session is abandoned. After 1 s the sink stages rows next to the checkpoints, and "
+    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
+    "Statements have the client's time, so a late one overwrites nothing newer",
+)
 _HOSTS = 'write hosts="host:9042", or a list of such'
 
 
@@ -76,7 +90,49 @@ def _host_and_port(given: Any) -> tuple[str, int]:
 
 
 class CassandraSession:
-    """A connection to a cluster. Raises RheosError from each of its calls."""
+    """A connection to a cluster. Raises RheosError from each of its calls. A call that the client does
+    not return from within our limit is abandoned with its connection."""
+
+    def __init__(self, contact: Contact, consistency: str) -> None:
+        self._contact = contact
+        self._consistency = consistency
+        self._calls = BoundedCalls()
+        self._link = _Link(contact, consistency)
+
+    def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
+        """Return the columns of a table, and the names of those of its primary key."""
+        return self._called(lambda link, progressed: link.describe(keyspace, table))
+
+    def write(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], at_once: int
+    ) -> list[tuple[int, RheosError]]:
+        """Execute prepared statements with their values, up to `at_once` at a time. Returns the places
+        of those that failed, and why."""
+        return self._called(lambda link, progressed: link.write(statements, at_once, progressed))
+
+    def close(self) -> None:
+        """Close the connection. Called once."""
+        with contextlib.suppress(UnavailableError):
+            self._called(lambda link, progressed: link.close())
+        self._calls.close()
+
+    def _called(self, work: Callable[[_Link, Progressed], T]) -> T:
+        link = self._link
+        try:
+            return self._calls.run(
+                f"Cassandra at {self._contact.address}",
+                SESSION.limit_s,
+                lambda progressed: work(link, progressed),
+                link.close,
+            )
+        except AbandonedCallError:
+            # The abandoned call has the other one.
+            self._link = _Link(self._contact, self._consistency)
+            raise
+
+
+class _Link:
+    """What one connection has. Its calls may block for longer than the client's own limits."""
 
     def __init__(self, contact: Contact, consistency: str) -> None:
         self._contact = contact
@@ -108,7 +164,6 @@ class CassandraSession:
         self._prepared: dict[str, Any] = {}
 
     def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
-        """The columns of a table, and the names of those of its primary key."""
         self._connect()
         metadata = self._cluster.metadata
         if keyspace not in metadata.keyspaces:
@@ -128,19 +183,23 @@ class CassandraSession:
         return columns, [column.name for column in found.primary_key]
 
     def write(
-        self, statements: Sequence[tuple[str, Sequence[Any]]], at_once: int
+        self, statements: Sequence[tuple[str, Sequence[Any]]], at_once: int, progressed: Progressed
     ) -> list[tuple[int, RheosError]]:
-        """Executes prepared statements with their values, so many at once. Returns the places of those
-        that failed, and why."""
         self._connect()
         bound = [(self._statement(cql), values) for cql, values in statements]
-        execute = _concurrent().execute_concurrent
-        results = execute(self._session, bound, concurrency=at_once, raise_on_first_error=False)
-        return [
-            (place, self._error(result.result_or_exc))
-            for place, result in enumerate(results)
-            if not result.success
-        ]
+        results = _concurrent().execute_concurrent(
+            self._session,
+            bound,
+            concurrency=at_once,
+            raise_on_first_error=False,
+            results_generator=True,
+        )
+        failed = []
+        for place, result in enumerate(results):
+            progressed()
+            if not result.success:
+                failed.append((place, self._error(result.result_or_exc)))
+        return failed
 
     def close(self) -> None:
         self._cluster.shutdown()

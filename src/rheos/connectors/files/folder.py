@@ -7,14 +7,14 @@ import os
 import posixpath
 from typing import Any
 
-import fsspec
+from rheos.connectors.files.remote import url_to_fs
 
 
 class SinkFolder:
     """The sink's folder. Locally, what is written and renamed is also made to survive a power cut."""
 
     def __init__(self, url: str) -> None:
-        self.system, self.root = fsspec.core.url_to_fs(url)
+        self.system, self.root = url_to_fs(url)
         self.local = "file" in self.system.protocol
 
     def path(self, relative: str) -> str:

@@ -6,7 +6,6 @@ import threading
 import zlib
 from typing import Any
 
-import fsspec
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.compression import Codec
 from rheos.connectors.files.record_ends import RecordEnds
+from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.connectors.files.transcoded import Transcoded
 from rheos.connectors.rejected import BadRecord
 from rheos.errors import InputError
@@ -103,7 +103,7 @@ class LinesDecoder(ChunkDecoder):
                 self._file = None
 
     def _open(self) -> None:
-        system, path = fsspec.core.url_to_fs(self._path)
+        system, path = url_to_fs(self._path)
         self._file = compression.reader(system.open(path, "rb"), self._codec)
         if self._encoding is not None:
             self._file = Transcoded(self._file, self._encoding)
@@ -224,6 +224,7 @@ class LinesDecoder(ChunkDecoder):
         return Chunk(decoded.rows, decoded.origin, len(lines), bad, position, line)
 
     def _unreadable(self, error: Exception) -> InputError:
+        raise_if_away(error, f"{self._path} cannot be read after line {self._cursor.line}")
         if isinstance(error, FileNotFoundError):
             return InputError(
                 f"the file {self._path} is missing",

@@ -9,11 +9,11 @@ from datetime import datetime
 from glob import has_magic
 from typing import Any, Literal, TypeAlias, get_args
 
-import fsspec
 import msgspec
 
 from rheos import formats
 from rheos.connectors.files.compression import Codec, codec_by_name, without_end
+from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.errors import ConfigurationError, InputError, ProgramError
 from rheos.formats.contract import Format
 
@@ -107,13 +107,14 @@ def list_watched(
 
 def size_of(path: str) -> int | None:
     """Of a file, in bytes; None where it is gone, or its storage does not say. Raises InputError."""
-    system, inner = fsspec.core.url_to_fs(path)
+    system, inner = url_to_fs(path)
     system.invalidate_cache()
     try:
         size: int | None = system.info(inner).get("size")
     except FileNotFoundError:
         return None
     except OSError as error:
+        raise_if_away(error, f"{path} cannot be looked at")
         raise InputError(f"{path} cannot be looked at: {error}") from error
     return size
 
@@ -133,7 +134,7 @@ def _changed_s(info: Mapping[str, Any]) -> float | None:
 def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, Mapping[str, Any]]:
     """The files that a path means, with what their file system says of each."""
     try:
-        system, inner = fsspec.core.url_to_fs(path)
+        system, inner = url_to_fs(path)
     except (ValueError, ImportError) as error:
         raise ConfigurationError(
             f"{path} cannot be opened: {error}",
@@ -164,6 +165,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
             if not found and not has_magic(inner):
                 raise InputError(f"there is no file or folder {path}", hint="correct the path")
     except OSError as error:
+        raise_if_away(error, f"{path} cannot be listed")
         raise InputError(f"{path} cannot be listed: {error}", hint="may this user read it?") from error
     local = "file" in system.protocol and "://" not in path
     return {name if local else system.unstrip_protocol(name): info for name, info in found.items()}

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import fsspec
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
+from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.connectors.files.spark_calendar import columns_with_old_times, refuse_old_times
 from rheos.connectors.rejected import BadRecord
 from rheos.connectors.times import TimeColumn, epoch_us
@@ -72,6 +72,7 @@ class ParquetDecoder(ChunkDecoder):
             try:
                 following = next(self._batches, None)
             except (pa.ArrowException, OSError, EOFError) as error:
+                raise_if_away(error, f"{self._path} cannot be read")
                 raise InputError(
                     f"{self._path}: row group {self._cursor.row_group} cannot be read: {error}",
                     hint="is the file damaged, or was it replaced while it was read?",
@@ -140,7 +141,7 @@ def _as_record(batch: Batch, row: int, what: str) -> BadRecord:
 def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.ParquetFile:
     """Opens a local or remote file, through `checked` where it is given. Raises InputError."""
     try:
-        system, inner = fsspec.core.url_to_fs(path)
+        system, inner = url_to_fs(path)
         local = "file" in system.protocol
         if local and checked is None:
             return pq.ParquetFile(inner, coerce_int96_timestamp_unit="us")
@@ -161,6 +162,7 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
             hint="it was there when the job was planned; every worker must be able to read it",
         ) from error
     except (pa.ArrowException, OSError) as error:
+        raise_if_away(error, f"{path} cannot be read")
         raise InputError(
             f"{path} cannot be read as Parquet: {error}",
             hint="is the file whole, and of the kind that its name says? format= overrules the name",

@@ -21,7 +21,8 @@ from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.listing import Kind, absolute, check_kind, lines_of
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.connectors.outages import is_outage
+from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, UnavailableError
 from rheos.formats.contract import Encoder, Format
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
@@ -245,7 +246,8 @@ class FileWriter(SinkWriter):
         try:
             work()
         except OSError as error:
-            raise ConfigurationError(
+            kind = UnavailableError if is_outage(error) else ConfigurationError
+            raise kind(
                 f"rows could not be written below {self._sink.path}: {error}",
                 operator=self._ctx.operator,
                 hint="is the disk full, and may the job's user write there, on every worker?",

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from rheos.connectors.contract import SinkContext, SinkWriter
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
-from rheos.connectors.threads import thread
 from rheos.errors import RheosError, unexpected
 from rheos.formats import json
 from rheos.listener.exchange import HttpExchange
@@ -27,6 +26,7 @@ from rheos.listener.head import HttpError
 from rheos.listener.server import LOGGER
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
+from rheos.threads import thread
 
 _KEEP_BYTES = 1 << 24
 _SEND_ROWS = 1000

@@ -24,12 +24,12 @@ from rheos.connectors.contract import Polled, ReaderContext, SourceClient, Split
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox
-from rheos.connectors.threads import thread
 from rheos.errors import RheosError, unexpected
 from rheos.formats.contract import Decoded, Format
 from rheos.listener.exchange import HttpExchange
 from rheos.listener.head import HttpError
 from rheos.listener.server import LOGGER
+from rheos.threads import thread
 
 REMEMBERED_KEYS = 10_000
 _KEY_BYTES = 16

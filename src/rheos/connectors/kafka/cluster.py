@@ -8,18 +8,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls
 from rheos.connectors.kafka.admin import admin_client, admin_module, answer
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.outside_calls import OutsideCall
+
+T = TypeVar("T")
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
 """Names, or a pattern that a whole name is to match."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
+QUESTION = OutsideCall(
+    server="Kafka",
+    call="source and sink: topics, partitions and offsets are looked up, at the start and later",
+    limit_s=75.0,
+    limit="30 s for each request of the client, 5 s for a look while the job runs; 75 s and 25 s "
+    "if the client does not keep that",
+    then="the client is abandoned. At the start of a job, the error names the brokers. Later, the "
+    "source asks again with a new client; records are not lost, as their offsets are in the "
+    "checkpoints",
+)
 REACHED_WITHIN_S = 30.0
 """How long a cluster may take to answer: it may be starting, too."""
 _ASKED_AGAIN_S = 1.0
@@ -49,7 +63,8 @@ class _NoTopicError(InputError):
 
 class KafkaCluster:
     """Asks the brokers. Every method may wait, until `given_up` says that nobody waits for it, and
-    raises RheosError, without secrets."""
+    raises RheosError, without secrets. A question that the client does not return from within our limit
+    is abandoned with its client."""
 
     def __init__(
         self,
@@ -60,8 +75,67 @@ class KafkaCluster:
         within_s: float | None = None,
     ) -> None:
         """`within_s`: how long the cluster may take to answer; by default `REACHED_WITHIN_S`."""
+        self._options = options
+        self._calls = BoundedCalls()
+        within_s = REACHED_WITHIN_S if within_s is None else within_s
+        self._grace_s = 2 * (REACHED_WITHIN_S - within_s)
+        self._made = partial(_Brokers, options, read_committed, given_up, within_s)
+        self._brokers = self._made()
+
+    def find(self, topics: Topics) -> list[FoundTopic]:
+        """Return the topics that exist, by name. Raises ConfigurationError if one that is named does
+        not; a pattern may match none."""
+        return self._asked(lambda brokers: brokers.find(topics))
+
+    def described(self, names: Sequence[str]) -> list[FoundTopic]:
+        """Return those of the topics that exist."""
+        return self._asked(lambda brokers: brokers.described(names))
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        """Return the setting of the topic; None if this client may not see it."""
+        return self._asked(lambda brokers: brokers.max_message_bytes(topic))
+
+    def earliest(self, partitions: Sequence[Partition]) -> Offsets:
+        """Return the first offset of each partition."""
+        return self._asked(lambda brokers: brokers.earliest(partitions))
+
+    def latest(self, partitions: Sequence[Partition]) -> Offsets:
+        """Return the offset after the last record of each partition."""
+        return self._asked(lambda brokers: brokers.latest(partitions))
+
+    def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
+        """Return the first offset from a time on, of the partitions that have one."""
+        return self._asked(lambda brokers: brokers.at(partitions, ms))
+
+    def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
+        """Return the offsets that a group has committed."""
+        return self._asked(lambda brokers: brokers.committed(partitions, group))
+
+    def _asked(self, ask: Callable[[_Brokers], T]) -> T:
+        brokers = self._brokers
+        try:
+            return self._calls.run(
+                f"Kafka at {self._options.brokers} is asked for topics and offsets",
+                max(QUESTION.limit_s - self._grace_s, min(QUESTION.limit_s, 1.0)),
+                lambda progressed: ask(brokers),
+            )
+        except AbandonedCallError:
+            self._brokers = self._made()  # The abandoned call has the other client.
+            raise
+
+
+class _Brokers:
+    """The client of a cluster. Its calls may block for longer than the client's own limits."""
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        read_committed: bool,
+        given_up: Callable[[], bool],
+        within_s: float,
+    ) -> None:
         client()
-        self._within_s = REACHED_WITHIN_S if within_s is None else within_s
+        self._within_s = within_s
         self._options = options
         self._given_up = given_up
         self._spec = admin_module().OffsetSpec
@@ -76,8 +150,6 @@ class KafkaCluster:
     # --- topics --------------------------------------------------------------------------------------
 
     def find(self, topics: Topics) -> list[FoundTopic]:
-        """The topics that are there, by name. Raises ConfigurationError where one that is named is not;
-        of a pattern there may be none."""
         there = self._names()
         if isinstance(topics, re.Pattern):
             wanted = [n for n in there if topics.fullmatch(n) and not n.startswith(_INTERNAL)]

@@ -38,8 +38,9 @@ from rheos.connectors.kafka.partition import (
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.connectors.threads import thread
 from rheos.errors import RheosError, UnavailableError, unexpected
+from rheos.outside_calls import OutsideCall
+from rheos.threads import thread
 
 AHEAD_BYTES = 1 << 25
 """What is decoded and waits to be taken, over all partitions."""
@@ -56,6 +57,14 @@ _ENDS_EVERY_S = 0.5
 _FEW_BYTES = 1 << 18
 _GATHER_S = 0.02
 """While fewer bytes than these wait to be taken, but some, the client gathers more for so long."""
+POLL = OutsideCall(
+    server="Kafka",
+    call="source: the consumer polls, commits to its group, and closes",
+    limit_s=180.0,
+    limit="a thread of its own waits, and no rows arrive meanwhile; 180 s if a call does not return",
+    then="the source resumes within about a second of the brokers' return. If a call does not "
+    "return, the attempt restarts with a new consumer, from the offsets of its checkpoint",
+)
 _END_WITHIN_S = 1.0
 """How long `close` waits for the thread. The client waits for offsets that the group has not confirmed,
 without a broker for minutes; they are for onlookers, and the next attempt does not wait for them. The
@@ -105,6 +114,8 @@ class TopicConsumer(SourceClient):
         self._closing = False
         self._ahead_bytes = 0
         self._taken_at_s = 0.0
+        self._turned_at_s = 0.0
+        """When the thread began its newest turn, by the monotonic clock."""
         self._new: deque[PartitionFeed] = deque()
         self._left: deque[PartitionFeed] = deque()
         self._counts: Counter[str] = Counter()
@@ -129,6 +140,7 @@ class TopicConsumer(SourceClient):
         with self._lock:
             self._new.append(feed)
         if self._thread is None:
+            self._turned_at_s = time.monotonic()
             self._thread = thread(self._run, "rheos-kafka")
             self._thread.start()
         return PartitionReader(feed, begin, self._ctx, self)
@@ -142,6 +154,11 @@ class TopicConsumer(SourceClient):
                 self._ctx.count(name, times)
         if self._failed is not None:
             raise self._failed
+        if self._thread is not None and time.monotonic() - self._turned_at_s > POLL.limit_s:
+            raise UnavailableError(
+                f"the consumer of {self._options.brokers} has not returned for {POLL.limit_s:g} s",
+                hint="the attempt restarts with a new consumer, from the offsets of its checkpoint",
+            )
 
     def leave(self, feed: PartitionFeed) -> None:
         """Its reader is closed."""
@@ -220,6 +237,7 @@ class TopicConsumer(SourceClient):
 
     def _read(self) -> None:
         while not self._closing:
+            self._turned_at_s = time.monotonic()
             self._forget_the_left()
             self._assign_the_new()
             self._commit_to_the_group()

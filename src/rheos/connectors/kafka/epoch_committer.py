@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from rheos.connectors.at_work import carried
+from rheos.at_work import carried
 from rheos.connectors.contract import Committer
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import IfUnknown

@@ -11,7 +11,7 @@ import contextlib
 import time
 from typing import Any
 
-from rheos.connectors.bounded_calls import Progressed
+from rheos.bounded_calls import Progressed
 from rheos.connectors.kafka.arrow_producing import ArrowProducing
 from rheos.connectors.kafka.client_options import ANSWER_S, ClientOptions, Value, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, assert_never
 
-from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.kafka.client_options import ANSWER_S, GRACE_S, ClientOptions
 from rheos.connectors.kafka.epoch_commits import (
     Action,
@@ -35,8 +35,32 @@ from rheos.connectors.kafka.producing import CLOSED_WITHIN_S, Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
 from rheos.connectors.staging_room import StagingRoom
 from rheos.errors import InputError, RheosError, UnavailableError
+from rheos.outside_calls import OutsideCall
 
 T = TypeVar("T")
+
+COMMIT = OutsideCall(
+    server="Kafka",
+    call="sink: fence, read the mark, write and commit an epoch",
+    limit_s=ANSWER_S + GRACE_S,
+    limit="10 s for each call of the client; 12 s if the client does not keep that",
+    then="the producer is abandoned, and the epoch is written again by a new one, which fences "
+    "the old one. The commit is retried every second until it succeeds; rows, checkpoints and "
+    "other sinks continue. The mark tells whether an abandoned commit has gone through",
+)
+MARK = OutsideCall(
+    server="Kafka",
+    call="sink: a new writer sets its mark",
+    limit_s=CREATED_WITHIN_S + GRACE_S,
+    then="the attempt fails, and restarts after 5 s at most; a mark that was set late belongs to "
+    "no writer",
+)
+CLOSE = OutsideCall(
+    server="Kafka",
+    call="sink: an open transaction is aborted when the writer closes",
+    limit_s=CLOSED_WITHIN_S + GRACE_S,
+    then="the producer is abandoned; the next one fences it, which aborts the transaction",
+)
 
 AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
@@ -78,8 +102,7 @@ class Transactions:
 
     def create_mark(self) -> None:
         """KS2: before the writer stages anything, the broker has a mark of it."""
-        limit_s = CREATED_WITHIN_S + GRACE_S
-        self._calls.run(self._doing, limit_s, lambda progressed: self._mark.create())
+        self._calls.run(self._doing, MARK.limit_s, lambda progressed: self._mark.create())
 
     def has_room(self, staged_bytes: int) -> bool:
         """Return whether the writer may stage more now, where it has staged `staged_bytes` in all. For
@@ -127,9 +150,7 @@ class Transactions:
         if producing is None:
             return
         with contextlib.suppress(UnavailableError):
-            self._calls.run(
-                self._doing, CLOSED_WITHIN_S + GRACE_S, lambda progressed: producing.close()
-            )
+            self._calls.run(self._doing, CLOSE.limit_s, lambda progressed: producing.close())
         self._away += producing.brokers_away
 
     def _carry_out(
@@ -202,7 +223,7 @@ class Transactions:
                 return work(progressed)
 
         try:
-            return self._calls.run(self._doing, ANSWER_S + GRACE_S, made, release)
+            return self._calls.run(self._doing, COMMIT.limit_s, made, release)
         except AbandonedCallError:
             if producing is not None:
                 self._away += producing.brokers_away

@@ -18,6 +18,7 @@ from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
 from rheos.connectors.kafka.staged_epochs import EpochStaging
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.errors import CheckpointError
+from rheos.outside_calls import OutsideCall
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.redaction import redacted_repr
@@ -27,9 +28,14 @@ _ENCODED_ROWS = 8_192
 _GATHER_BYTES = 4 << 20
 _REFRESH_US = 24 * 3_600_000_000
 """A mark is written again long before brokers forget it."""
-_STALLED_S = 60.0
-"""Seconds that an at-least-once writer waits for brokers that accept no record. Then the attempt fails
-and is restarted."""
+DELIVERY = OutsideCall(
+    server="Kafka",
+    call="sink, at least once: records are delivered",
+    limit_s=60.0,
+    limit="begins again whenever the brokers take a record",
+    then="the attempt fails, and restarts after 5 s at most; records since the last checkpoint "
+    "are sent again",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +171,7 @@ class AtLeastOnceWriter(SinkWriter):
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         self._target = target
         self._encoder = _encoder(target, ctx.schema)
-        self._producing = Producing(target.options, target.topic, stalled_s=_STALLED_S)
+        self._producing = Producing(target.options, target.topic, stalled_s=DELIVERY.limit_s)
         self._ctx = ctx
         self._counted = 0
 

@@ -13,10 +13,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls
 from rheos.connectors.headers import check_header_value
 from rheos.connectors.urls import url_parts
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 from rheos.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
+from rheos.outside_calls import OutsideCall
 
 LOGGER = logging.getLogger("rheos.opensearch")
 """Why something is tried again."""
@@ -25,6 +27,16 @@ MAX_ANSWER_BYTES = 1 << 26
 _CONNECT_WITHIN_S = 5.0
 _ANSWER_WITHIN_S = 60.0
 """Time for a whole request, up to the last byte of its answer."""
+REQUEST = OutsideCall(
+    server="OpenSearch",
+    call="a request of the sink, or of the driver's look at the index",
+    limit_s=75.0,
+    limit="60 s for the request as a whole, 5 s of them to connect; 75 s if the client does not "
+    "keep that",
+    then="the connection is closed. After 1 s the sink stages rows next to the checkpoints, and "
+    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
+    "A document has its id, so one that was written is replaced by itself",
+)
 _REASON_CHARS = 500
 _MAY_PASS = (429, 500, 502, 503, 504)
 """Of a whole request or of an item: it has too much to do, or is away for a while."""
@@ -77,25 +89,43 @@ class Connection:
     """One at a time is open; it is made when it is needed. Not for several threads."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        urllib3 = client()
         self._endpoint = endpoint
+        self._headers = endpoint.headers()
+        self._pool = self._made()
+        self._calls = BoundedCalls()
+
+    def _made(self) -> Any:
+        urllib3, endpoint = client(), self._endpoint
         tls: dict[str, Any] = {} if endpoint.ca_certs is None else {"ca_certs": endpoint.ca_certs}
-        self._pool = urllib3.PoolManager(
+        pool = urllib3.PoolManager(
             num_pools=1,
             maxsize=1,
             retries=False,
             timeout=urllib3.Timeout(connect=_CONNECT_WITHIN_S, read=_ANSWER_WITHIN_S),
             **tls,
         )
-        self._pool.pool_classes_by_scheme = _bounded_pools(endpoint.ca_certs is None)
-        self._headers = endpoint.headers()
+        pool.pool_classes_by_scheme = _bounded_pools(endpoint.ca_certs is None)
+        return pool
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> StoreAnswer:
         """Raises UnavailableError where there is no answer, or one that says "not now"; and
         ConfigurationError where who asks is refused. No redirect is followed."""
+        pool = self._pool
+        try:
+            return self._calls.run(
+                f"a request to {self._endpoint.address}",
+                REQUEST.limit_s,
+                lambda progressed: self._ask(pool, method, path, body),
+                pool.clear,
+            )
+        except AbandonedCallError:
+            self._pool = self._made()  # The abandoned call has the other one.
+            raise
+
+    def _ask(self, pool: Any, method: str, path: str, body: bytes | None) -> StoreAnswer:
         url = f"{self._endpoint.address}{path}"
         try:
-            answer = self._pool.request(
+            answer = pool.request(
                 method,
                 url,
                 body=body,
@@ -149,6 +179,7 @@ class Connection:
 
     def close(self) -> None:
         self._pool.clear()
+        self._calls.close()
 
 
 def _bounded_pools(default_certs: bool) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from rheos.bounded_calls import BoundedCalls
 from rheos.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -46,10 +47,17 @@ from rheos.connectors.postgres.slots import (
     sender_timeout_s,
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
+from rheos.connectors.postgres.watched import STATEMENT, ServerCheck, WatchedSession
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.connectors.threads import thread
-from rheos.errors import ConfigurationError, InputError, RheosError, unexpected
+from rheos.errors import (
+    ConfigurationError,
+    InputError,
+    RheosError,
+    UnavailableError,
+    unexpected,
+)
 from rheos.protocol.elements import Batch
+from rheos.threads import thread
 
 AHEAD_BYTES = 1 << 25
 AWAY = "server_away"
@@ -167,8 +175,14 @@ class ChangeFeed(SourceClient):
         if self._thread is not None:
             session = self._session
             if session is not None:
+                calls = BoundedCalls()
                 with contextlib.suppress(Exception):  # It may have ended just now.
-                    session.connection.cancel_safe()
+                    calls.run(
+                        f"{self._table.doing}: the snapshot is cancelled",
+                        _END_WITHIN_S,
+                        lambda progressed: session.connection.cancel_safe(),
+                    )
+                calls.close()
             self._thread.join(_END_WITHIN_S)
 
     # --- the thread ----------------------------------------------------------------------------------
@@ -216,23 +230,31 @@ class ChangeFeed(SourceClient):
 
     def _begin(self) -> None:
         """Looks whether the slot is there, and has all that comes next."""
-        table = self._table
-        session = table.options.connect(table.doing)
+        session = WatchedSession(self._table.options, self._table.doing)
+        before = self._at
         try:
-            slot = self._free_slot(session)
-            if self._at.lsn == 0:
-                self._at = ChangesPosition(in_snapshot=table.snapshot, lsn=slot.confirmed_lsn)
-            with self._lock:
-                self._confirmed_lsn = max(self._confirmed_lsn, slot.confirmed_lsn)
-            check_no_gap(slot, self._at.lsn)
-            history = partial(timeline_history, table.options, table.doing)
-            timeline = check_log(session, table.slot, self._at, history)
-            self._at = msgspec.structs.replace(self._at, timeline=timeline)
-            if self._end_lsn is not None:
-                # Behind it the log goes on, also where nobody else writes: so the end is seen.
-                session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
+            slot, at = session.do(lambda session: self._checked(session, before))
         finally:
             session.close()
+        with self._lock:
+            self._confirmed_lsn = max(self._confirmed_lsn, slot.confirmed_lsn)
+        self._at = at
+
+    def _checked(
+        self, session: ServerSession, at: ChangesPosition
+    ) -> tuple[ReplicationSlot, ChangesPosition]:
+        """Return the slot, and the position to begin at."""
+        table = self._table
+        slot = self._free_slot(session)
+        if at.lsn == 0:
+            at = ChangesPosition(in_snapshot=table.snapshot, lsn=slot.confirmed_lsn)
+        check_no_gap(slot, at.lsn)
+        history = partial(timeline_history, table.options, table.doing)
+        timeline = check_log(session, table.slot, at, history)
+        if self._end_lsn is not None:
+            # Behind it the log goes on, also where nobody else writes: so the end is seen.
+            session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
+        return slot, msgspec.structs.replace(at, timeline=timeline)
 
     def _free_slot(self, session: ServerSession) -> ReplicationSlot:
         """Waits while somebody reads by it: the server takes a reader whose machine is lost for alive
@@ -250,10 +272,14 @@ class ChangeFeed(SourceClient):
 
     def _read_snapshot(self) -> None:
         parts = tuple(part for part in self._at.parts if part.upto is not None)
-        session = self._session = self._table.options.connect(self._table.doing)
+        watched = WatchedSession(self._table.options, self._table.doing)
         try:
-            snapshot = TableSnapshot(session, self._table.rows, self._table.sql)
-            for block in snapshot.blocks(parts[-1].upto if parts else None):
+            self._session = watched.do(lambda session: session)
+            snapshot = watched.do(
+                lambda session: TableSnapshot(session, self._table.rows, self._table.sql)
+            )
+            blocks = snapshot.blocks(parts[-1].upto if parts else None)
+            while (block := watched.do(lambda session: next(blocks, None))) is not None:
                 self._at = self._give_block(block, parts, snapshot.part)
                 if self._closing:
                     return
@@ -263,7 +289,7 @@ class ChangeFeed(SourceClient):
             self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: self._at, self._at))
         finally:
             self._session = None
-            session.close()
+            watched.close()
 
     def _give_block(
         self, block: SnapshotBlock, parts: tuple[SnapshotRange, ...], part: SnapshotRange
@@ -282,9 +308,8 @@ class ChangeFeed(SourceClient):
         """Whether the end is reached."""
         table = self._table
         translation = ChangeTranslation(table.rows, table.schema, table.name, self._at, self._end_lsn)
-        stream = ReplicationStream(
-            table.options, table.slot, table.slot, self._at.lsn, self._confirmed_lsn, table.doing
-        )
+        stream = self._opened_stream()
+        check = ServerCheck(table.options, table.doing)
         try:
             while not self._closing and not translation.finished:
                 waits = False
@@ -303,12 +328,52 @@ class ChangeFeed(SourceClient):
                     waits = True
                 self._give_changes(translation)
                 stream.confirm(self._confirmed_lsn)
+                self._check_heard(stream, check)
                 self._wait_for_room(stream)
                 if waits and self._end_lsn is not None and not translation.finished:
                     stream.send_status(asks=True)
         finally:
             stream.close()
+            check.close()
         return translation.finished
+
+    def _opened_stream(self) -> ReplicationStream:
+        """Return a stream from where it has read up to, confirmed up to the last checkpoint."""
+        table, made = self._table, list[ReplicationStream]()
+        begin_lsn, confirmed_lsn = self._at.lsn, self._confirmed_lsn
+
+        def make(progressed: object) -> ReplicationStream:
+            made.append(
+                ReplicationStream(
+                    table.options, table.slot, table.slot, begin_lsn, confirmed_lsn, table.doing
+                )
+            )
+            return made[0]
+
+        calls, check = BoundedCalls(), ServerCheck(table.options, table.doing)
+        try:
+            return calls.run(
+                f"{table.doing}, at {table.options}",
+                STATEMENT.limit_s,
+                make,
+                # The server gives the slot to one reader: a late stream must not keep it.
+                partial(_close_all, made),
+                check.answers,
+            )
+        finally:
+            calls.close()
+            check.close()
+
+    def _check_heard(self, stream: ReplicationStream, check: ServerCheck) -> None:
+        """Raise UnavailableError if the server says nothing on the stream, nor answers others."""
+        if time.monotonic() - stream.heard_at_s < STATEMENT.limit_s:
+            return
+        if not check.answers():
+            raise UnavailableError(
+                f"{self._table.doing}, at {self._table.options}: no answer for {STATEMENT.limit_s:g} s",
+                hint="is the server up and reachable? The stream is opened again until it answers",
+            )
+        stream.heard_at_s = time.monotonic()
 
     def _give_changes(self, translation: ChangeTranslation) -> None:
         parts = translation.parts
@@ -395,3 +460,8 @@ class ChangesReader(SplitReader):
 
 def _no_rows(of: ChangeRows) -> Any:
     return pa.RecordBatch.from_pylist([], of.schema())
+
+
+def _close_all(streams: Sequence[ReplicationStream]) -> None:
+    for stream in streams:
+        stream.close()

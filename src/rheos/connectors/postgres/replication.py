@@ -12,6 +12,7 @@ from rheos.connectors.postgres.change_positions import lsn_text
 from rheos.connectors.postgres.connection import ServerOptions, client, quoted
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.pgoutput import MalformedMessageError
+from rheos.connectors.postgres.watched import STATEMENT
 from rheos.errors import UnavailableError
 
 _WAL = struct.Struct(">QQq")
@@ -59,6 +60,8 @@ class ReplicationStream:
         self._pg = self._session.connection.pgconn
         self._confirmed = confirmed_lsn
         self._status_at_s = 0.0
+        self.heard_at_s = time.monotonic()
+        """When the newest message came, by the monotonic clock."""
         started = self._pg.exec_(
             f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(lsn)} "
             f"(proto_version '1', publication_names '{quoted(publication)}')".encode()
@@ -82,7 +85,8 @@ class ReplicationStream:
         waited = False
         while True:
             if time.monotonic() >= self._status_at_s:
-                self.send_status()
+                # A server that has nothing to send answers by a sign of life.
+                self.send_status(asks=time.monotonic() - self.heard_at_s >= _STATUS_EVERY_S)
             length, data = self._pg.get_copy_data(1)
             if length > 0:
                 received = self._parsed(bytes(data))
@@ -103,8 +107,14 @@ class ReplicationStream:
         status = _STATUS.pack(b"r", self._confirmed, self._confirmed, 0, now_us, asks)
         try:
             self._pg.put_copy_data(status)
+            until_s = time.monotonic() + STATEMENT.limit_s
             while self._pg.flush():
                 select.select([], [self._pg.socket], [], 1.0)
+                if time.monotonic() >= until_s:
+                    raise UnavailableError(
+                        f"{self._doing}, at {self._options}: the server has taken nothing for "
+                        f"{STATEMENT.limit_s:g} s"
+                    )
         except client().Error as error:
             raise postgres_error(error, self._doing, self._options) from None
         self._status_at_s = time.monotonic() + _STATUS_EVERY_S
@@ -114,6 +124,7 @@ class ReplicationStream:
 
     def _parsed(self, data: bytes) -> Received | None:
         kind, size = data[:1], len(data) - 1
+        self.heard_at_s = time.monotonic()
         if kind == b"w" and size >= _WAL.size:
             _start, end, _sent_us = _WAL.unpack_from(data, 1)
             return Received(end, data[1 + _WAL.size :])

@@ -14,14 +14,50 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from rheos.connectors.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
+from rheos.outside_calls import OutsideCall
 
 T = TypeVar("T")
 
-ANSWER_S = 15.0
-"""Seconds after which a running call makes us check whether the server is alive."""
+STATEMENT = OutsideCall(
+    server="PostgreSQL",
+    call="source, lookup and sink: connect, and each statement",
+    limit_s=15.0,
+    limit="begins again while the server answers on a second connection; 5 s for the sink to "
+    "stage rows in the server",
+    then="the connection is cut. The sink stages rows next to the checkpoints, and commits every "
+    "second until that succeeds; its target knows which epochs it has. A lookup and the source do "
+    "their work again on another connection",
+)
 _ALIVE_S = 5.0
+
+
+class ServerCheck:
+    """Asks whether a server answers. For one thread at a time."""
+
+    def __init__(self, options: ServerOptions, doing: str) -> None:
+        self._options = options
+        self._doing = doing
+        self._calls = BoundedCalls()
+
+    def answers(self) -> bool:
+        """Return whether the server answers on a new connection."""
+
+        def ask(progressed: object) -> bool:
+            session = self._options.connect(self._doing, connect_timeout=f"{_ALIVE_S:.0f}")
+            with suppress(Exception):
+                session.close()
+            return True
+
+        try:
+            return self._calls.run(self._doing, 2 * _ALIVE_S, ask)
+        except Exception:
+            return False
+
+    def close(self) -> None:
+        """End the idle thread."""
+        self._calls.close()
 
 
 class WatchedSession:
@@ -43,14 +79,15 @@ class WatchedSession:
             doing: begins errors: "the table 't' cannot be written".
             setting: run on each new connection.
             hasty_s: seconds without progress after which a call is abandoned, also if the server
-                answers others. None: after `ANSWER_S`, unless it does.
+                answers others. None: after the limit of `STATEMENT`, unless
+                it does.
         """
         self._hasty_s = hasty_s
         self._options = options
         self._doing = doing
         self._setting = setting
         self._calls = BoundedCalls()
-        self._alive = BoundedCalls()
+        self._check = ServerCheck(options, doing)
         self._session: ServerSession | None = None
 
     def do(self, work: Callable[[ServerSession], T]) -> T:
@@ -75,7 +112,7 @@ class WatchedSession:
         if session is not None:
             session.close()
         self._calls.close()
-        self._alive.close()
+        self._check.close()
 
     def _opened(self) -> ServerSession:
         session = self._options.connect(self._doing)
@@ -88,26 +125,12 @@ class WatchedSession:
         try:
             if self._hasty_s is not None:
                 return self._calls.run(doing, self._hasty_s, work)
-            return self._calls.run(doing, ANSWER_S, work, alive=self._answers)
+            return self._calls.run(doing, STATEMENT.limit_s, work, alive=self._check.answers)
         except AbandonedCallError:
             self._session = None
             if session is not None:
                 _cut_off(session)
             raise
-
-    def _answers(self) -> bool:
-        """Whether the server answers on a new connection."""
-
-        def ask(progressed: object) -> bool:
-            session = self._options.connect(self._doing, connect_timeout=f"{_ALIVE_S:.0f}")
-            with suppress(Exception):
-                session.close()
-            return True
-
-        try:
-            return self._alive.run(self._doing, 2 * _ALIVE_S, ask)
-        except Exception:
-            return False
 
 
 def _cut_off(session: ServerSession) -> None:

@@ -28,12 +28,9 @@ _OWNED: Mapping[str, str] = {
     "host": _URL,
     "port": _URL,
 }
-_DEFAULTS: Mapping[str, float] = {
-    # A host that stands still says nothing: it counts as away then.
-    "socket_connect_timeout": 5.0,
-    "socket_timeout": 5.0,
-}
-"""In seconds."""
+ANSWER_S = 5.0
+"""Seconds that the client waits for an answer by default: a host that stands still says nothing."""
+_DEFAULTS: Mapping[str, float] = {"socket_connect_timeout": ANSWER_S, "socket_timeout": ANSWER_S}
 
 
 @dataclass(frozen=True, repr=False)

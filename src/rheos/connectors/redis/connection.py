@@ -8,16 +8,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.patience import Patience
-from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.client_options import ANSWER_S, RedisOptions, client
 from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.errors import redis_error
+from rheos.errors import UnavailableError
+from rheos.outside_calls import OutsideCall
 
 T = TypeVar("T")
+_Answers: TypeAlias = "tuple[list[Any], RefusedError | None]"
 
 LOGGER = logging.getLogger("rheos.redis")
+
+COMMANDS = OutsideCall(
+    server="Redis",
+    call="source, lookup and sink: a batch of commands",
+    limit_s=7.5,
+    limit='begins again with each answer; longer with options={"socket_timeout": ...}',
+    then="the connection is closed. After 1 s the sink stages rows next to the checkpoints, and "
+    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
+    "All commands may be repeated. The source reads again, and a lookup asks again for up to "
+    "`retry_for`",
+)
 
 
 class RefusedError(Exception):
@@ -30,7 +45,9 @@ class RefusedError(Exception):
 
 
 class RedisConnection:
-    """Not for two threads at once. It connects by itself, also again."""
+    """Not for two threads at once. It connects by itself, also again. A call that the client does not
+    return from within our limit is abandoned with its connection, and raises the client's
+    TimeoutError."""
 
     def __init__(
         self, options: RedisOptions, connected: Callable[[RedisConnection], None] | None = None
@@ -40,49 +57,91 @@ class RedisConnection:
         self._connection = options.connection()
         self._connected = connected
         self._is_open = False
+        self._calls = BoundedCalls()
 
     def send(self, data: bytes | memoryview) -> None:
-        """Sends commands. Raises what the client raises."""
-        try:
-            if not self._is_open:
-                self._connection.connect()
-                self._is_open = True
-                if self._connected is not None:
-                    self._connected(self)
-            self._connection.send_packed_command([data])
-        except Exception:
-            self.close()
-            raise
+        """Send commands. Raises what the client raises."""
+        self._open()
+        self._called(lambda connection, progressed: connection.send_packed_command([data]))
 
     def receive(self, count: int) -> list[Any]:
-        """So many answers. Raises RefusedError for the first that is an error, when all are read."""
-        errors = client().ResponseError
-        read, answers = self._connection.read_response, []
-        refused: RefusedError | None = None
-        try:
-            for number in range(count):
-                try:
-                    answers.append(read())
-                except errors as error:
-                    refused = refused or RefusedError(number, error)
-        except Exception:
-            self.close()
-            raise
-        if refused is not None:
-            raise refused
-        return answers
+        """Return that many answers. Raises RefusedError for the first that is an error, when all are
+        read."""
+        return self._answers(lambda connection, progressed: _received(connection, count, progressed))
 
     def ask(self, *commands: bytes) -> list[Any]:
-        """Sends some commands, and has their answers. Raises what the client raises."""
-        self.send(b"".join(commands))
+        """Send some commands, and return their answers. Raises what the client raises."""
+
+        def asked(connection: Any, progressed: Progressed) -> _Answers:
+            connection.send_packed_command([b"".join(commands)])
+            return _received(connection, len(commands), progressed)
+
+        self._open()
         try:
-            return self.receive(len(commands))
+            return self._answers(asked)
         except RefusedError as refused:
             raise refused.error from None
 
     def close(self) -> None:
+        """Close the connection. A later call opens another."""
         self._is_open = False
         self._connection.disconnect()
+        self._calls.close()
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._called(lambda connection, progressed: connection.connect())
+        self._is_open = True
+        if self._connected is not None:
+            try:
+                self._connected(self)
+            except Exception:
+                self.close()
+                raise
+
+    def _answers(self, work: Callable[[Any, Progressed], _Answers]) -> list[Any]:
+        answers, refused = self._called(work)
+        if refused is not None:
+            raise refused
+        return answers
+
+    def _called(self, work: Callable[[Any, Progressed], T]) -> T:
+        connection = self._connection
+        try:
+            return self._calls.run(
+                f"Redis at {self.options.address}",
+                self._limit_s(),
+                lambda progressed: work(connection, progressed),
+                connection.disconnect,
+            )
+        except AbandonedCallError as error:
+            self._is_open = False
+            self._connection = self.options.connection()  # The abandoned call has the other one.
+            raise client().TimeoutError(error.what) from None
+        except UnavailableError as error:
+            raise client().TimeoutError(error.what) from None
+        except Exception:
+            self._is_open = False
+            connection.disconnect()
+            raise
+
+    def _limit_s(self) -> float:
+        own_s = self._connection.socket_timeout or ANSWER_S
+        return COMMANDS.limit_s + max(own_s - ANSWER_S, 0.0)
+
+
+def _received(connection: Any, count: int, progressed: Progressed) -> _Answers:
+    errors = client().ResponseError
+    read, answers = connection.read_response, []
+    refused: RefusedError | None = None
+    for number in range(count):
+        try:
+            answers.append(read())
+        except errors as error:
+            refused = refused or RefusedError(number, error)
+        progressed()
+    return answers, refused
 
 
 class RedisPatience:

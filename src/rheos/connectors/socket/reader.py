@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 import threading
 
 from rheos.connectors.contract import Polled, SplitReader
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.rejected import SKIPPED
-from rheos.connectors.threads import thread
 from rheos.errors import InputError, RheosError, unexpected
+from rheos.outside_calls import OutsideCall
+from rheos.threads import thread
 
 LOGGER = logging.getLogger("rheos.socket")
 """Why there is no connection, once for each time that it is lost."""
 
 MAX_LINE_BYTES = 1 << 20
 _RECEIVE_BYTES = 1 << 16
+CONNECTION = OutsideCall(
+    server="socket",
+    call="source: lines are received",
+    limit_s=math.inf,
+    limit="10 s to connect. A thread of its own waits for lines, as a server may send none for long; "
+    "one that has vanished is noticed after 60 s",
+    then="no rows arrive; the source connects again, after 0.1 s and up to every 5 s",
+)
 _CONNECT_WITHIN_S = 10.0
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0

@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import fsspec
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +30,7 @@ from rheos.connectors.contract import Polled, ReaderContext, RowPlaces, Source, 
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checked import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
+from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import (
     Manifest,
@@ -178,7 +178,7 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
     """
     folder = folder.rstrip("/")
     try:
-        system, root = fsspec.core.url_to_fs(folder)
+        system, root = url_to_fs(folder)
         manifest = read_manifest(system, root)
         if manifest is None:
             system.makedirs(root, exist_ok=True)
@@ -207,7 +207,7 @@ def stage(
 ) -> Manifest:
     """Writes the rows down, dealt out to as many files, and gives the staging that is there then: this
     one, or that of another driver which was quicker. Raises as `staged` does, and OSError."""
-    system, root = fsspec.core.url_to_fs(folder)
+    system, root = url_to_fs(folder)
     staging = uuid4().hex[:12]
     task = WriteTask(f"{folder}/{staging}", schema, event_time)
     system.makedirs(f"{root}/{staging}", exist_ok=True)

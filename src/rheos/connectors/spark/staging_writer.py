@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.checked import ChecksummingFile
+from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.schemas import shown_row
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import (
@@ -139,7 +139,7 @@ class StagingWriter:
 
     def _flush(self) -> None:
         if self._writer is None:
-            system, inner = fsspec.core.url_to_fs(self._path)
+            system, inner = url_to_fs(self._path)
             self._local = "file" in system.protocol
             if self._local:
                 os.makedirs(os.path.dirname(inner), exist_ok=True)

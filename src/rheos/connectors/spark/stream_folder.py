@@ -22,9 +22,9 @@ from contextlib import suppress
 from typing import Literal, TypeAlias, TypeVar
 from uuid import uuid4
 
-import fsspec
 import msgspec
 
+from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.spark.staging_manifest import (
     Manifest,
     identity,
@@ -74,7 +74,7 @@ class StreamFolder:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._system, self._root = fsspec.core.url_to_fs(self.url)
+        self._system, self._root = url_to_fs(self.url)
 
     @property
     def query_url(self) -> str:

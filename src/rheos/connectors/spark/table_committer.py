@@ -27,15 +27,31 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from rheos.bounded_calls import LoneCalls
 from rheos.connectors.contract import Committer
 from rheos.connectors.files.committer import STAGING, FileCommitter
 from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.outages import is_outage
 from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, decode_part
 from rheos.connectors.spark.types import spark_schema
-from rheos.errors import CheckpointError, UnrestorableError
+from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
+from rheos.outside_calls import OutsideCall
 from rheos.protocol.ids import Attempt, JobId
+
+PUBLICATION = OutsideCall(
+    server="Spark",
+    call="table sink: the driver publishes what a checkpoint has staged",
+    limit_s=600.0,
+    limit="10 min for the publication as a whole",
+    then="the sink waits and says so; other sinks continue. Nothing is published next to the call "
+    "that has not returned, so an append is not made twice. When it returns, the table is asked "
+    "what it has, and the rest is published",
+)
+_USUAL_S = 60.0
+"""Time that a publication may take before it counts as waiting."""
+_CALLS = LoneCalls()
 
 NOTES = posixpath.join(STAGING, ".published")
 
@@ -64,14 +80,31 @@ class TableCommitter(Committer):
                 )
         if parts:
             session = active_session(self.table.title)
-            try:
-                self.table.check_unchanged(session)
-                self._publish(session, sorted(parts, key=lambda part: part.checkpoint))
-            except OSError as error:
-                raise CheckpointError(
-                    f"what is staged for the table {self.table.label} could not be published: {error}",
-                    hint="the table's folder must stay writable while the job runs",
-                ) from error
+            context = session.sparkContext
+            description = context.getLocalProperty("spark.job.description")
+
+            def publish(progressed: object) -> None:
+                context.setLocalProperty("spark.job.description", description)
+                self._publish_all(session, parts)
+
+            _CALLS.run(
+                (self.table.location, parts[0].operator),
+                f"Spark publishes to the table {self.table.label}",
+                PUBLICATION.limit_s,
+                publish,
+                quiet_s=_USUAL_S,
+            )
+
+    def _publish_all(self, session: SparkSession, parts: list[StagedPart]) -> None:
+        try:
+            self.table.check_unchanged(session)
+            self._publish(session, sorted(parts, key=lambda part: part.checkpoint))
+        except OSError as error:
+            kind = UnavailableError if is_outage(error) else CheckpointError
+            raise kind(
+                f"what is staged for the table {self.table.label} could not be published: {error}",
+                hint="the table's folder must stay writable while the job runs",
+            ) from error
 
     @abstractmethod
     def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:

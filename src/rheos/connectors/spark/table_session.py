@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from rheos.connectors.spark.reasons import reason_of
-from rheos.errors import CheckpointError, ConfigurationError, SchemaError
+from rheos.errors import CheckpointError, ConfigurationError, SchemaError, UnavailableError
 
 
 def active_session(what: str) -> SparkSession:
@@ -54,10 +54,32 @@ def publishing(what: str) -> Iterator[None]:
             "start the job again",
         ) from error
     except (PySparkException, Py4JError) as error:
-        raise _misfit(what, error) or CheckpointError(
+        kind = UnavailableError if _is_outage(error) else CheckpointError
+        raise _misfit(what, error) or kind(
             f"{what}: {reason_of(error)}",
             hint="it is tried again; look to the table, and to the slots that Spark has for it",
         ) from error
+
+
+_OUTAGES = (
+    "java.net.ConnectException",
+    "java.net.NoRouteToHostException",
+    "java.net.SocketException",
+    "java.net.SocketTimeoutException",
+    "java.net.UnknownHostException",
+    "java.nio.channels.UnresolvedAddressException",
+    "No space left on device",
+    "org.apache.hadoop.hdfs.server.namenode.SafeModeException",
+    "org.apache.hadoop.ipc.StandbyException",
+    "org.apache.http.conn.ConnectTimeoutException",
+    "Service Unavailable",
+)
+"""Texts in the stack traces of errors that pass once a server, or room on a disk, is back."""
+
+
+def _is_outage(error: Exception) -> bool:
+    text = f"{error} {getattr(error, '_stackTrace', None) or ''}"
+    return any(name in text for name in _OUTAGES)
 
 
 _UNLINKED = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.connectors.at_work import works_for
+from rheos.at_work import works_for
 from rheos.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
 from rheos.graph.nodes import SinkSpec
 from rheos.host.closing import close_logged

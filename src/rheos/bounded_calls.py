@@ -17,14 +17,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
-from rheos.connectors.threads import thread
 from rheos.errors import UnavailableError
+from rheos.threads import thread
 
 T = TypeVar("T")
 Progressed: TypeAlias = Callable[[], None]
@@ -58,7 +58,11 @@ class CallsUnderWay:
         """Return what the call is for that has waited longest for progress, and for how many seconds;
         None if no call waits."""
         with self._lock:
-            waits = [(monotonic() - c.progress_s, c.doing) for c in self._calls if not c.abandoned]
+            waits = [
+                (monotonic() - call.progress_s, call.doing)
+                for call in self._calls
+                if not call.abandoned and monotonic() - call.progress_s >= call.quiet_s
+            ]
         if not waits:
             return None
         since_s, doing = max(waits)
@@ -85,6 +89,23 @@ class CallsUnderWay:
         with self._lock:
             self._calls.discard(call)
 
+    @contextlib.contextmanager
+    def watched(self, doing: str, quiet_s: float = 0.0) -> Iterator[None]:
+        """Register what the current thread does within the context. It has no limit here: for work that
+        cannot be abandoned, or has limits of its own inside.
+
+        Args:
+            doing: what the work is for, for people.
+            quiet_s: seconds that the work may take before it counts as waiting.
+        """
+        call = _Call(doing, lambda progressed: None, lambda: None, quiet_s)
+        with self._lock:
+            self._calls.add(call)
+        try:
+            yield
+        finally:
+            self.end(call)
+
 
 UNDER_WAY = CallsUnderWay()
 """The calls of this process."""
@@ -105,6 +126,7 @@ class BoundedCalls:
         work: Callable[[Progressed], T],
         release: Callable[[], object] = lambda: None,
         alive: Callable[[], bool] = lambda: False,
+        quiet_s: float = 0.0,
     ) -> T:
         """Return what `work` returns, or raise what it raises.
 
@@ -117,12 +139,13 @@ class BoundedCalls:
                 returned. Not called if the call ends within its limit.
             alive: whether the server answers others, and so may be working on the call. Asked when the
                 limit has passed: if it returns True, the limit begins again. It must be bounded itself.
+            quiet_s: seconds that the call may take before it counts as waiting for a server.
 
         Raises:
             AbandonedCallError: the call made no progress for `limit_s`.
             UnavailableError: too many calls were abandoned before and have not returned.
         """
-        call = _Call(doing, work, release)
+        call = _Call(doing, work, release, quiet_s)
         self._under_way.begin(call)
         if self._next is None:
             self._next = SimpleQueue()
@@ -149,13 +172,98 @@ class BoundedCalls:
             calls.put(None)
 
 
+class ThreadCalls:
+    """Makes blocking calls for any number of threads: each of them has a `BoundedCalls` of its own."""
+
+    def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
+        self._under_way = under_way
+        self._local = threading.local()
+
+    def run(
+        self,
+        doing: str,
+        limit_s: float,
+        work: Callable[[Progressed], T],
+        release: Callable[[], object] = lambda: None,
+        alive: Callable[[], bool] = lambda: False,
+    ) -> T:
+        """Make a call as `BoundedCalls.run` does, for the current thread."""
+        calls: BoundedCalls | None = getattr(self._local, "calls", None)
+        if calls is None:
+            calls = self._local.calls = BoundedCalls(self._under_way)
+        return calls.run(doing, limit_s, work, release, alive)
+
+    def __reduce__(self) -> tuple[type[ThreadCalls], tuple[()]]:
+        return ThreadCalls, ()
+
+
+class LoneCalls:
+    """Makes blocking calls that must not overlap with an abandoned one: while that has not returned,
+    further calls with the same key are refused."""
+
+    def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
+        self._under_way = under_way
+        self._lock = threading.Lock()
+        self._busy: set[Hashable] = set()
+
+    def run(
+        self,
+        key: Hashable,
+        doing: str,
+        limit_s: float,
+        work: Callable[[Progressed], T],
+        quiet_s: float = 0.0,
+    ) -> T:
+        """Make a call as `BoundedCalls.run` does.
+
+        Args:
+            key: identifies the calls of which one may be under way.
+            doing: what the call is for, for people.
+            limit_s: how long the call may take without progress, in seconds.
+            work: makes the call, in another thread.
+            quiet_s: as for `BoundedCalls.run`.
+
+        Raises:
+            AbandonedCallError: the call made no progress for `limit_s`, or an earlier call with the key
+                has not returned.
+        """
+        with self._lock:
+            if key in self._busy:
+                raise AbandonedCallError(
+                    f"{doing}: an earlier call was abandoned and has not returned",
+                    hint="nothing is begun next to it. When it returns, the call is made again",
+                )
+            self._busy.add(key)
+        calls = BoundedCalls(self._under_way)
+        try:
+            result = calls.run(doing, limit_s, work, lambda: self._ended(key), quiet_s=quiet_s)
+        except AbandonedCallError:
+            raise
+        except BaseException:
+            self._ended(key)
+            raise
+        finally:
+            calls.close()
+        self._ended(key)
+        return result
+
+    def _ended(self, key: Hashable) -> None:
+        with self._lock:
+            self._busy.discard(key)
+
+
 class _Call:
     """One call, shared by its caller and the thread that makes it."""
 
     def __init__(
-        self, doing: str, work: Callable[[Progressed], Any], release: Callable[[], object]
+        self,
+        doing: str,
+        work: Callable[[Progressed], Any],
+        release: Callable[[], object],
+        quiet_s: float = 0.0,
     ) -> None:
         self.doing = doing
+        self.quiet_s = quiet_s
         self.work = work
         self.release = release
         self.progress_s = monotonic()

@@ -6,15 +6,17 @@ import threading
 
 import pytest
 
-from rheos.connectors import bounded_calls
-from rheos.connectors.bounded_calls import (
+from rheos import bounded_calls
+from rheos.bounded_calls import (
     AbandonedCallError,
     AbandonedError,
     BoundedCalls,
     CallsUnderWay,
+    LoneCalls,
     Progressed,
 )
 from rheos.errors import UnavailableError
+from tests.waiting import wait_for
 
 _AT_ONCE_S = 0.01
 _LONG_S = 60.0
@@ -121,3 +123,29 @@ def test_who_waits_for_what_and_how_long_is_known() -> None:
     library.let_go.set()
     caller.join(_LONG_S)
     calls.close()
+
+
+def test_a_call_is_not_made_next_to_an_abandoned_one_with_its_key() -> None:
+    calls, library = LoneCalls(CallsUnderWay()), Library()
+    with pytest.raises(AbandonedCallError, match=r"published: no answer for 0\.01 s"):
+        calls.run("a", "published", _AT_ONCE_S, library.block)
+    with pytest.raises(AbandonedCallError, match="an earlier call was abandoned and has not returned"):
+        calls.run("a", "published", _LONG_S, lambda progressed: 1)
+    assert calls.run("b", "published", _LONG_S, lambda progressed: 1) == 1
+    library.let_go.set()
+    wait_for(lambda: "a" not in calls._busy)
+    assert calls.run("a", "published", _LONG_S, lambda progressed: 1) == 1
+    with pytest.raises(ZeroDivisionError):
+        calls.run("a", "published", _LONG_S, lambda progressed: 1 // 0)
+    assert calls.run("a", "published", _LONG_S, lambda progressed: 1) == 1
+
+
+def test_work_that_usually_takes_long_does_not_count_as_waiting() -> None:
+    under_way = CallsUnderWay()
+    with under_way.watched("the table is published", quiet_s=_LONG_S):
+        assert under_way.longest_wait() is None
+    with under_way.watched("the table is published"):
+        waits = under_way.longest_wait()
+        assert waits is not None
+        assert waits[0] == "the table is published"
+    assert under_way.longest_wait() is None

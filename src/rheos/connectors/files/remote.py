@@ -1,0 +1,172 @@
+"""File systems of fsspec, of which every call runs under a limit of our own.
+
+All of Rheos opens file systems here. An abandoned call may complete at any later time, and that does no
+harm. A late write gives a file the bytes that its retry gives it, under a name that only its attempt
+uses; what an attempt leaves behind, the next one clears away. A late rename gives a file the name that
+its retry gives it. A late conditional write may create an entry of the job's log: its caller does not
+know whether the entry exists, and reads the log again before it goes on. A late deletion deletes what
+nothing needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import fsspec
+
+from rheos.bounded_calls import AbandonedCallError, ThreadCalls
+from rheos.errors import UnavailableError
+from rheos.outside_calls import OutsideCall
+
+T = TypeVar("T")
+
+REQUEST = OutsideCall(
+    server="object store",
+    call="checkpoints, the job's log, savepoints, staged rows, file sources and sinks: each request",
+    limit_s=30.0,
+    limit="begins again while the store answers another request, for 30 min at most",
+    then="the request fails. A checkpoint that is being written fails, and the next one is tried. "
+    "An entry of the log that may or may not exist is read again before the job continues. A "
+    "commit is retried every second until it succeeds. A read fails the attempt, which restarts "
+    "after 5 s at most",
+)
+_LONGEST_S = 1800.0
+_ALIVE_S = 10.0
+_LOCAL = {"file", "local", "memory"}
+_AT_ONCE = {"invalidate_cache", "unstrip_protocol"}
+"""Methods that make no request."""
+
+
+def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
+    """Return the file system of a path or URL, whose calls are bounded if it is remote, and the path
+    in it. Raises what fsspec raises.
+
+    Args:
+        url: a local path, or a URL of fsspec.
+        options: options of the file system.
+    """
+    system, path = fsspec.core.url_to_fs(url, **options)
+    protocol = system.protocol
+    if _LOCAL & ({protocol} if isinstance(protocol, str) else set(protocol)):
+        return system, path
+    return BoundedFileSystem(system), path
+
+
+def raise_if_away(error: BaseException, what: str) -> None:
+    """Raise UnavailableError if a file system does not answer: its files may be whole.
+
+    Args:
+        error: what a call raised.
+        what: what could not be done, for people: "s3://a/b cannot be read".
+    """
+    if isinstance(error, ConnectionError | TimeoutError):
+        raise UnavailableError(
+            f"{what}: {error}",
+            hint="is the store up and reachable? A job that is running is restarted by its strategy",
+        ) from error
+
+
+class BoundedFileSystem:
+    """A file system of fsspec, for any number of threads. A call that does not return within our limit
+    is abandoned, and raises TimeoutError."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+        protocol = system.protocol
+        self._scheme = protocol if isinstance(protocol, str) else protocol[0]
+        self._calls = ThreadCalls()
+        self._alive = ThreadCalls()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_system":
+            raise AttributeError(name)  # It is being unpickled.
+        value = getattr(self._system, name)
+        if not callable(value) or name in _AT_ONCE:
+            return value
+
+        def call(*args: Any, **options: Any) -> Any:
+            path = args[0] if args and isinstance(args[0], str) else ""
+            return self.run(f"{self._scheme}://{path}: {name}", lambda: value(*args, **options))
+
+        return call
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        """Return an opened file, whose calls are bounded."""
+        doing = f"{self._scheme}://{path}"
+        file = self.run(f"{doing}: open", lambda: self._system.open(path, mode, **options))
+        return _BoundedFile(self, doing, file)
+
+    def run(self, doing: str, work: Callable[[], T]) -> T:
+        """Return what `work` returns, or raise what it raises. Raises TimeoutError if the file system
+        does not answer.
+
+        Args:
+            doing: what the call is for, for people.
+            work: makes the call, in another thread.
+        """
+        began_s = time.monotonic()
+        try:
+            return self._calls.run(
+                doing,
+                REQUEST.limit_s,
+                lambda progressed: work(),
+                alive=lambda: time.monotonic() - began_s < _LONGEST_S and self._answers(),
+            )
+        except UnavailableError as error:
+            raise TimeoutError(error.what) from None
+
+    def _answers(self) -> bool:
+        """Return whether the file system answers another request."""
+        try:
+            self._alive.run(
+                f"{self._scheme} is asked", _ALIVE_S, lambda progressed: self._system.exists(".alive")
+            )
+        except AbandonedCallError:
+            return False
+        except Exception:
+            return True  # An error is an answer: the call itself will get one, too.
+        return True
+
+
+class _BoundedFile:
+    """A file whose reads and writes are bounded calls. All else is the file's own."""
+
+    def __init__(self, system: BoundedFileSystem, doing: str, file: Any) -> None:
+        self._system = system
+        self._doing = doing
+        self._file = file
+
+    def read(self, *args: Any) -> Any:
+        return self._system.run(f"{self._doing}: read", lambda: self._file.read(*args))
+
+    def readline(self, *args: Any) -> Any:
+        return self._system.run(f"{self._doing}: read", lambda: self._file.readline(*args))
+
+    def readinto(self, buffer: Any) -> int:
+        into = memoryview(buffer).cast("B")
+        data = self.read(len(into))  # An abandoned call may still write into what it was passed.
+        into[: len(data)] = data
+        return len(data)
+
+    def write(self, data: Any) -> Any:
+        copied = bytes(data)  # An abandoned call may still read what it was passed.
+        return self._system.run(f"{self._doing}: write", lambda: self._file.write(copied))
+
+    def flush(self, *args: Any) -> Any:
+        return self._system.run(f"{self._doing}: write", lambda: self._file.flush(*args))
+
+    def close(self) -> None:
+        self._system.run(f"{self._doing}: close", self._file.close)
+
+    def __enter__(self) -> _BoundedFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_file":
+            raise AttributeError(name)
+        return getattr(self._file, name)
