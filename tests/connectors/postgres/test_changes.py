@@ -15,10 +15,14 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.contract import EndOfSplit
+from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.change_positions import ChangesPosition
+from rheos.connectors.postgres.connection import ServerOptions
+from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 from rheos.testing import Faults, simulate
 from rheos.testing.connector_kit.reading import SplitReading
+from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database, read
 from tests.waiting import wait_for
 
@@ -244,6 +248,27 @@ def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(
     with reading(source, position) as reader:
         database.run("INSERT INTO restarts VALUES (6)")
         assert [row["id"] for row in reader.take(1)] == [6]
+
+
+def test_a_server_that_freezes_is_noticed_and_nothing_is_lost_or_doubled(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(watched.STATEMENT), "limit_s", 0.5)
+    monkeypatch.setattr(watched, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
+    database.run("CREATE TABLE freezes (id int PRIMARY KEY)", "INSERT INTO freezes VALUES (1)")
+    parameters = dict(ServerOptions.of(database.url).parameters)
+    with FaultyProxy(int(parameters["port"]), parameters["host"]) as proxy:
+        options = {"host": "127.0.0.1", "port": proxy.port, "sslmode": "disable"}
+        with reading(rh.postgres.changes("freezes", url=database.url, options=options)) as reader:
+            rows = reader.take(1)
+            proxy.freeze()
+            database.run("INSERT INTO freezes VALUES (2), (3)")
+            wait_for(lambda: SERVERS_AWAY.is_away(reader.client))
+            proxy.thaw()
+            rows += reader.take(2)
+            database.run("INSERT INTO freezes VALUES (4)")
+            rows += reader.take(1)
+    assert [row["id"] for row in rows] == [1, 2, 3, 4]
 
 
 def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) -> None:
