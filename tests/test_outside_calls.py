@@ -282,6 +282,7 @@ USERS = {
         "connectors/cassandra/client.py",
         "connectors/files/remote.py",
         "connectors/opensearch/client.py",
+        "control/alert_webhook.py",
         "control/otlp_export.py",
         "formats/schema_registry.py",
     },

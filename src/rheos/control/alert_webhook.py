@@ -23,6 +23,7 @@ from rheos.http_deadlines import opener
 from rheos.job import AlertConfig, JobState, JobStatus
 from rheos.observe.event_log import iso_time
 from rheos.observe.health import JobHealth, Severity, simple_health
+from rheos.outside_calls import OutsideCall
 from rheos.protocol.ports import Clock
 from rheos.redaction import redacted_values
 from rheos.version import VERSION
@@ -31,8 +32,13 @@ LOGGER = logging.getLogger("rheos.alerts")
 
 EVERY_S = 2.0
 """Time from one look to the next."""
-POST_WITHIN_S = 10.0
-"""Limit of a post as a whole."""
+POST = OutsideCall(
+    server="alert webhook",
+    call="an alert is posted",
+    limit_s=10.0,
+    limit="a thread of its own waits, and nothing waits for it; 10 s for the post as a whole",
+    then="the post is tried again for an hour; a newer alert replaces it. The job continues",
+)
 RETRY_FOR_S = 3_600
 """How long the post of one alert is tried again."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 1, 60
@@ -90,7 +96,7 @@ class AlertWebhook:
             return
         self._ended.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(POST_WITHIN_S)
+            self._thread.join(POST.limit_s)
             if self._thread.is_alive():
                 return  # The receiver does not answer, and will not for a last alert.
         if self._status().state is JobState.FAILED:
@@ -177,11 +183,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def post_json(url: str, body: bytes) -> int:
     """Post a body, and return the status of the answer. Raises OSError, also if there is no answer
-    within `POST_WITHIN_S`."""
+    within the limit of `POST`."""
     headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}"}
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with opener(_NoRedirect).open(request, timeout=POST_WITHIN_S) as answer:
+        with opener(_NoRedirect).open(request, timeout=POST.limit_s) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
