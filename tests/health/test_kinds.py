@@ -60,6 +60,16 @@ def late(in_a_minute: int, before: int, rows: int = 1000) -> JobMoment:
     return seen(past=past, operators=(now,))
 
 
+def lost(now: int, before: int | None = None) -> JobMoment:
+    """A sink's server has lost rows so often until now, and until ten minutes ago."""
+
+    def counted(times: int) -> OperatorStatus:
+        return OperatorStatus("map-1", "map", 100, 0, None, {"lost_data": times} if times else {})
+
+    past = () if before is None else (Past(NOW_US - 600 * SECOND_US, (counted(before),)),)
+    return seen(past=past, operators=(counted(now),))
+
+
 def memory(used: int, limit: int) -> JobMoment:
     return seen(
         Reading("memory_used_bytes", ("1",), used),
@@ -249,6 +259,13 @@ CASES = {
             "few rows": late(99, 0),
             "few of many": late(150, 0, rows=20_000),
         },
+        Severity.DEGRADED,
+        at=("map-1", None),
+    ),
+    FindingKind.LOST_DATA: Case(
+        lost(2, before=1),
+        "the server of 'map' was restarted without the rows that the sink wrote last",
+        {"it is some time ago": lost(2, before=2), "it has all rows": lost(0)},
         Severity.DEGRADED,
         at=("map-1", None),
     ),

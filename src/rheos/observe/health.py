@@ -42,6 +42,7 @@ class FindingKind(Enum):
     SERVER = "server"
     WAITING = "waiting"
     PUBLISHING = "publishing"
+    LOST_DATA = "lost_data"
     SILENT = "silent"
     CHECKPOINTS = "checkpoints"
     SLOW_CHECKPOINTS = "slow_checkpoints"
