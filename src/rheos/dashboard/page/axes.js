@@ -44,10 +44,11 @@ export function stepOf(unit, least) {
   return decimalStep(least);
 }
 
-// Returns { from, to, ticks }: an axis from `least` to `most`, which begins and ends at a tick.
+// Returns { from, to, ticks }: an axis that has 0 and all from `least` to `most`, and begins and ends at a
+// tick.
 export function axis(unit, least, most, ticksWanted = 4) {
   const low = Math.min(0, least);
-  const high = most > low ? most : low + 1;
+  const high = Math.max(0, most) > low ? Math.max(0, most) : low + 1;
   const step = stepOf(unit, (high - low) / ticksWanted);
   const first = Math.floor(low / step + 1e-9);
   const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));

@@ -41,7 +41,8 @@ export class Chart {
     } else if (this.plot.width !== width) {
       this.plot.setSize({ width, height: HEIGHT });
     }
-    this.plot.setData(data, false); // Fills the legend, too.
+    this.plot.setData(data, false);
+    this.plot.setLegend();
     this.place.style.width = `${width}px`;
     this.plot.setScale("x", { min: this.from, max: this.to });
   }
@@ -94,7 +95,7 @@ export class Chart {
     const visible = columns.filter((_, n) => plot.series[n + 1].show);
     const { most, cut, peak } = highest(visible, this.startingUp, shown[0], shown.at(-1));
     const values = shown.flatMap((n) => visible.map((column) => column[n])).filter((value) => value !== null);
-    const { from, to } = axis(this.unit, Math.min(0, ...values), most ?? 1);
+    const { from, to } = axis(this.unit, Math.min(0, ...values), most ?? 0);
     this.note.textContent = cut === null ? ""
       : `The peak of the start, ${inUnit(this.unit, peak)} at ${moment(seconds[cut] * 1000)}, is above this scale. Select it to see it.`;
     return [from, to];

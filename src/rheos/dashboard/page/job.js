@@ -111,9 +111,11 @@ export class JobPage {
     }
   }
 
-  // The names of the operators, by id.
+  // The names of the operators, by id. Where several have one name, the id is in it.
   names() {
-    return new Map((this.plan?.chains ?? []).flatMap((chain) => chain.operators.map((each) => [each.id, each.name])));
+    const all = (this.plan?.chains ?? []).flatMap((chain) => chain.operators);
+    const shared = (name) => all.filter((each) => each.name === name).length > 1;
+    return new Map(all.map(({ id, name }) => [id, shared(name) ? `${name} (${id})` : name]));
   }
 
   draw() {
