@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -156,6 +159,15 @@ def test_the_rule_file_says_what_the_rules_say() -> None:
         assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", rule.alert)
         # Prometheus takes these as templates of Go.
         assert re.findall(r"\{\{.*?\}\}", rule.summary + rule.description) == ["{{ $labels.job }}"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_takes_the_rule_file(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(rule_file())
+    command = ["promtool", "check", "rules", str(rules)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_names_are_those_that_are_exported() -> None:
