@@ -134,7 +134,7 @@ CASES = {
         ),
         "the job has restarted once in the last hour, the last time 60 s ago, and runs again. The last "
         "cause: job.py:7: no price (so far: UserCodeError 1 times)",
-        {"none": seen(failure="an older one")},
+        {"none": seen(failure="an older one"), "none here": seen(earlier_cause="the driver was lost")},
         Severity.DEGRADED,
     ),
     FindingKind.DRIVER: Case(

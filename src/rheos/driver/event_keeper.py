@@ -25,7 +25,7 @@ from rheos.observe.event_files import (
     read_events,
     stale_files,
 )
-from rheos.observe.event_log import EventLog, JobEvent
+from rheos.observe.event_log import EventKind, EventLog, JobEvent
 from rheos.observe.health import JobHealth
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Completion, IoExecutor, Store
@@ -101,6 +101,17 @@ class EventKeeper:
     ) -> None:
         """Record what an event has led to (`EventRecorder.note`)."""
         self._recorder.note(before, event, actions, coordinator, wall_ms)
+
+    def earlier_restarts(self) -> list[tuple[int, str]]:
+        """Return the restarts under earlier drivers and the takeovers, the oldest first: when each was,
+        in ms since the epoch, and why. Safe to call from any thread."""
+        own = {event.id for event in self.log.own}
+        return [
+            (event.at_ms, event.what)
+            for event in reversed(self.log.newest_first())
+            if event.kind is EventKind.TAKEOVER
+            or (event.kind is EventKind.RESTART and event.id not in own)
+        ]
 
     def note_health(self, health: JobHealth | None, now_ms: int) -> None:
         """Record which findings began and ended. `now_ms` is the time by the wall clock."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.health.judge import Memory, health
@@ -23,6 +24,16 @@ PAST_FOR_US = 600_000_000
 RESTARTS_FOR_US = 3_600_000_000
 MOST_RESTARTS = 1000
 """Number of restarts whose times are kept."""
+
+
+class SeenJob(NamedTuple):
+    """A job at the moment of a look."""
+
+    status: JobStatus
+    figures: JobFigures
+    earlier_restarts: Sequence[tuple[int, str]]
+    """Restarts under earlier drivers, and takeovers, the oldest first: wall-clock time in ms since the
+    epoch, and why."""
 
 
 class HealthKeeper:
@@ -48,7 +59,7 @@ class HealthKeeper:
         now_ms: int,
         stepped_us: int | None,
         restarts: int,
-        job: Callable[[], tuple[JobStatus, JobFigures]],
+        job: Callable[[], SeenJob],
     ) -> JobHealth | None:
         """Return the health, computed anew if that is due. None before the first look.
 
@@ -57,15 +68,14 @@ class HealthKeeper:
             now_ms: the time by the wall clock.
             stepped_us: when the driver stepped last, by the monotonic clock.
             restarts: number of restarts under this driver.
-            job: returns the status and the metrics of the job. Called only if a look is due.
+            job: returns the job as it is. Called only if a look is due.
         """
         # Whoever asks while another thread looks gets what was found before.
         if self._is_due(now_us) and self._looking.acquire(blocking=False):
             try:
                 if self._is_due(now_us):
-                    status, figures = job()
                     self._count(restarts, now_us)
-                    self._look(status, figures, now_us, now_ms, stepped_us)
+                    self._look(job(), now_us, now_ms, stepped_us)
                     self._looked_us = now_us
             finally:
                 self._looking.release()
@@ -92,19 +102,24 @@ class HealthKeeper:
         while self._restarts_us and now_us - self._restarts_us[0] >= RESTARTS_FOR_US:
             self._restarts_us.popleft()
 
-    def _look(
-        self, status: JobStatus, figures: JobFigures, now_us: int, now_ms: int, stepped_us: int | None
-    ) -> None:
+    def _look(self, job: SeenJob, now_us: int, now_ms: int, stepped_us: int | None) -> None:
+        status = job.status
         if self._state is None or self._state[0] is not status.state:
             self._state = status.state, now_us
+        earlier = [
+            (now_us - (now_ms - at_ms) * 1000, what)
+            for at_ms, what in job.earlier_restarts
+            if 0 <= (now_ms - at_ms) * 1000 < RESTARTS_FOR_US
+        ]
         seen = JobMoment(
             status,
             self._outline,
-            figures,
+            job.figures,
             now_us,
             self._config,
             tuple(each for each in self._past if now_us - each.at_us < PAST_FOR_US),
-            tuple(self._restarts_us),
+            tuple(sorted([*(at_us for at_us, _ in earlier), *self._restarts_us])),
+            earlier[-1][1] if earlier else None,
             self._state[1],
             stepped_us,
         )

@@ -68,7 +68,7 @@ from rheos.driver.drift import SourceDrift
 from rheos.driver.driver_work import DriverWork
 from rheos.driver.event_keeper import EventKeeper
 from rheos.driver.figures import FiguresKeeper
-from rheos.driver.health import HealthKeeper
+from rheos.driver.health import HealthKeeper, SeenJob
 from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
@@ -317,9 +317,9 @@ class Master:
         return replace(status, running_s=self._running_s(), waits=waits)
 
     def _look(self) -> JobHealth | None:
-        def job() -> tuple[JobStatus, JobFigures]:
+        def job() -> SeenJob:
             status = self._own_status()
-            return status, self._own_figures(status)
+            return SeenJob(status, self._own_figures(status), self._events.earlier_restarts())
 
         clock, restarts = self._clock, self._coordinator.restarts
         return self._health.look(clock.monotonic_us(), clock.now_ms(), self._stepped_us, restarts, job)

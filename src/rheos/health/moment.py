@@ -41,7 +41,10 @@ class JobMoment:
     past: Sequence[Past] = ()
     """Earlier moments of the last ten minutes, the oldest first."""
     restarts_us: Sequence[int] = ()
-    """Times of the restarts of the last hour, the oldest first."""
+    """Times of the restarts of the last hour, under earlier drivers too, and of takeovers; the oldest
+    first."""
+    earlier_cause: str | None = None
+    """Why the job restarted last under an earlier driver, or was taken over."""
     state_us: int = 0
     """Time since when the job is in its state (`status.state`)."""
     stepped_us: int | None = None

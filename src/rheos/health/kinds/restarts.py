@@ -31,7 +31,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
         severity = Severity.NOTE
     by_cause = sorted((r.at[0], number(r)) for r in seen.of(f.RESTARTS))
     counted = ", ".join(f"{cause} {total:,.0f} times" for cause, total in by_cause)
-    last = (seen.status.failure or "unknown").splitlines()[0]
+    last = (seen.status.failure or seen.earlier_cause or "unknown").splitlines()[0]
     ago = span((seen.now_us - newest_us) / 1000)
     yield Detected(
         severity=severity,
@@ -56,8 +56,9 @@ def _is_again_and_again(seen: JobMoment) -> bool:
 
 DECLARED = HealthCheck(
     find=_find,
-    means="the job has restarted within the last hour. Failing while it restarts again "
-    "and again, for 30 s and longer; degraded for two minutes after a restart; then a note",
+    means="the job has restarted, or was taken over by another driver, within the last "
+    "hour. Failing while it restarts again and again, for 30 s and longer; degraded for two "
+    "minutes after a restart; then a note",
     cause="a worker or its machine was lost, an error was tried again, or a server was away for longer "
     "than its sink waits",
     remedy="look at the cause; where it comes again and again, remove it",
