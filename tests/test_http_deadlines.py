@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 import rheos
 from rheos.connectors.opensearch import client as opensearch
+from rheos.control import alert_webhook
 from rheos.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
 from rheos.testing.servers import jars
@@ -75,7 +78,14 @@ def ask_for_a_jar(url: str, folder: Path) -> None:
         jars._fetch(jar, url, folder)
 
 
+def post_an_alert(url: str, _: Path) -> None:
+    # A status is an answer, whatever comes of the body.
+    with contextlib.suppress(OSError):
+        assert alert_webhook.post_json(url, b"{}") == 200
+
+
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
+    "control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
     "connectors/opensearch/client.py": ask_opensearch,
     "testing/servers/jars.py": ask_for_a_jar,
@@ -88,6 +98,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "TIMEOUT_S", WITHIN_S)
     monkeypatch.setattr(opensearch, "_ANSWER_WITHIN_S", WITHIN_S)
     monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(alert_webhook, "POST", replace(alert_webhook.POST, limit_s=WITHIN_S))
 
 
 @BEGINS

@@ -11,10 +11,12 @@ PARTS_OF_THEIR_OWN = ("testing/", "bench/", "runtimes/simulated/")
 WALL_TIME = {
     "cli/event_log.py": "times of events, for display",
     "cli/status.py": "the watermark's lag, which is a difference to wall time",
+    "cli/waiting.py": "since when a request waits, for display",
     "connectors/generator.py": "due times of rows, which are values",
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
     "connectors/spark/stream_query.py": "the age of staged files, across processes",
+    "control/alert_webhook.py": "the time of an alert, for display",
     "control/controlled.py": "the time of the start, for display",
     "control/driver_note.py": "the time of a renewal, for display",
     "control/job_list.py": "the time of the question, for display",

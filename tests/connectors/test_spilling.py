@@ -16,7 +16,7 @@ import pytest
 import rheos as rh
 from rheos.connectors import spilling
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
-from rheos.connectors.spilling import Count, Delivery, SpillingSink, decode_spilled
+from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery, decode_spilled
 from rheos.errors import InputError, UnavailableError, UnrestorableError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -58,11 +58,11 @@ class StoreSink(SpillingSink):
     in_process: ClassVar[bool] = True
     store: str
 
-    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return StoreDelivery(STORES[self.store])
 
 
-class StoreDelivery(Delivery):
+class StoreDelivery(TargetDelivery):
     """Has one batch on its way, as that of Redis."""
 
     def __init__(self, store: Store) -> None:

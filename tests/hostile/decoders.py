@@ -20,7 +20,7 @@ from rheos.connectors.files import committer
 from rheos.connectors.kafka import staged_epochs
 from rheos.connectors.postgres import staged_rows
 from rheos.connectors.spark import staging_manifest
-from rheos.connectors.staged_files import StagedFile
+from rheos.connectors.staged_files import StagedRowsFile
 from rheos.control import commands
 from rheos.control.processes import this_process
 from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
@@ -177,7 +177,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         staging="0123456789ab",
         schema=SCHEMA.serialize().to_pybytes(),
         event_time="at",
-        files=[staging_manifest.StagedFile("00000-7.parquet", 3, 5, 9, b"1234")],
+        files=[staging_manifest.StagedRowsFile("00000-7.parquet", 3, 5, 9, b"1234")],
     )
     note = driver_note.DriverNote(
         owner="a", driver="d", process=msgspec.json.encode(this_process()), since_ms=5, job=_JOB
@@ -247,7 +247,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         ],
         "spilled epoch": [
             spilling.SpilledEpoch(
-                1, 3, StagedFile("1/0123456789ab-0.arrow", 2, 9, b"sums"), 8
+                1, 3, StagedRowsFile("1/0123456789ab-0.arrow", 2, 9, b"sums"), 8
             ).encoded()
         ],
         "staged table rows": [
@@ -265,7 +265,7 @@ def _true_messages() -> dict[str, list[bytes]]:
                 table="t",
                 columns=["a"],
                 key=[],
-                spilled=StagedFile("1/0123456789ab-0.arrow", 2, 9, b"sums"),
+                spilled=StagedRowsFile("1/0123456789ab-0.arrow", 2, 9, b"sums"),
             ).encoded()
         ],
         "staged epoch": [

@@ -245,6 +245,8 @@ def test_a_metric_names_the_largest_key() -> None:
     assert 4999 - limit.largest <= limit.largest // 8
     assert seen < 60
     few = KeyLimit(KeyContents.ELEMENTS, most=10_000)
-    operator: Any = SimpleNamespace(ctx=SimpleNamespace(limits=[few, limit]), keys_held=lambda: None)
+    operator: Any = SimpleNamespace(
+        ctx=SimpleNamespace(limits=[few, limit]), keys_held=lambda: None, away_ms=lambda: 0
+    )
     [reading] = _operator("detect", operator, 0)
     assert reading == Reading(f.LARGEST_KEY.name, ("detect", limit.key), limit.largest)

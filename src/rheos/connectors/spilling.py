@@ -27,7 +27,7 @@ import pyarrow as pa
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.connectors.staged_files import StagedFile, StagedFileWriter, read_staged
+from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, read_staged
 from rheos.connectors.staging_room import StagingRoom
 from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.protocol.elements import Batch
@@ -49,7 +49,7 @@ _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _DONE = ".done"
 
 
-class Delivery(ABC):
+class TargetDelivery(ABC):
     """Delivers rows to a target, in their order. What it raises once ends its use."""
 
     settled_rows: int = 0
@@ -67,7 +67,7 @@ class Delivery(ABC):
     def close(self) -> None:
         """Let go of the connection. What is not settled may be lost."""
 
-    def succeed(self, before: Delivery) -> None:
+    def succeed(self, before: TargetDelivery) -> None:
         """Take over what the delivery before this one, of the same writer, knows of the target."""
 
 
@@ -81,7 +81,7 @@ class SpillingSink(Sink):
     """Where rows are staged; empty before a runtime has named it."""
 
     @abstractmethod
-    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         """Return a new delivery of rows of the schema. It makes no connection yet.
 
         Args:
@@ -105,7 +105,7 @@ class SpilledEpoch(msgspec.Struct, frozen=True):
 
     attempt: int
     checkpoint: int
-    file: StagedFile
+    file: StagedRowsFile
     size_bytes: int
     """Size of the rows in memory."""
 
@@ -217,7 +217,7 @@ class SpillingWriter(SinkWriter):
         before.close()
         self._settled_rows = 0
 
-    def _new_delivery(self) -> Delivery:
+    def _new_delivery(self) -> TargetDelivery:
         sink = self._sink
         patience_ms = min(PATIENCE_MS, sink.retry_for_ms) if sink.folder else sink.retry_for_ms
         return sink.delivery(self._ctx.schema, self._ctx.count, patience_ms)
@@ -253,7 +253,7 @@ class SpillingWriter(SinkWriter):
         self._waiting.add(checkpoint)
         return [SpilledEpoch(self._ctx.attempt, checkpoint, file, size_bytes).encoded()]
 
-    def _deliver(self, file: StagedFile) -> bool:
+    def _deliver(self, file: StagedRowsFile) -> bool:
         """Deliver a file in place. Returns False if the target is away again."""
         folder = SinkFolder(self._sink.folder)
         try:
@@ -309,7 +309,7 @@ class SpilledCommitter(Committer):
     def _deliver(self, epochs: Sequence[SpilledEpoch]) -> None:
         folder = SinkFolder(self._sink.folder)
         left = [epoch for epoch in epochs if not folder.exists(epoch.file.path + _DONE)]
-        delivery: Delivery | None = None
+        delivery: TargetDelivery | None = None
         try:
             for epoch in left:
                 for batch in self._batches(folder, epoch):

@@ -33,7 +33,7 @@ from rheos.connectors.files.folder import SinkFolder
 from rheos.protocol.elements import Batch
 
 
-class StagedFile(msgspec.Struct, frozen=True):
+class StagedRowsFile(msgspec.Struct, frozen=True):
     """Description of a finished file."""
 
     path: str
@@ -71,7 +71,7 @@ class StagedFileWriter:
         self._open[2].write_batch(batch)
         self._rows += batch.num_rows
 
-    def finish(self) -> StagedFile:
+    def finish(self) -> StagedRowsFile:
         """Make the open file durable. Raises OSError."""
         assert self._open is not None, "a file is written before it is finished"
         raw, checked, stream = self._open
@@ -80,7 +80,7 @@ class StagedFileWriter:
         self._folder.sync(self._path)
         self._folder.sync(posixpath.dirname(self._path))
         self._open = None
-        return StagedFile(self._path, self._rows, checked.size_bytes, checked.checksums())
+        return StagedRowsFile(self._path, self._rows, checked.size_bytes, checked.checksums())
 
     def abandon(self) -> None:
         """Remove the open file, if there is one."""
@@ -91,7 +91,7 @@ class StagedFileWriter:
             self._folder.remove(self._path)
 
 
-def read_staged(folder: SinkFolder, file: StagedFile) -> Iterator[Batch]:
+def read_staged(folder: SinkFolder, file: StagedRowsFile) -> Iterator[Batch]:
     """Yield the batches of a file. Each block is checked before it is decoded.
 
     Raises FileNotFoundError if the file is missing, and OSError or pyarrow.ArrowInvalid if it is not

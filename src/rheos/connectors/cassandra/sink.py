@@ -25,7 +25,7 @@ from rheos.connectors.cassandra.columns import (
 )
 from rheos.connectors.patience import Patience
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
-from rheos.connectors.spilling import Count, Delivery, SpillingSink
+from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
@@ -192,14 +192,14 @@ class CassandraSink(SpillingSink):
             finally:
                 session.close()
 
-    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return CassandraDelivery(self, count, patience_ms)
 
     def describe(self) -> str:
         return f"Cassandra table {self.table} at {self.contact.address}"
 
 
-class CassandraDelivery(Delivery):
+class CassandraDelivery(TargetDelivery):
     """Writes some thousands of rows at a time, and waits for all of them: so none is overtaken by an
     older one."""
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.kafka.cluster import is_topic_name
-from rheos.connectors.staged_files import StagedFile, StagedFileWriter, read_staged
+from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, read_staged
 from rheos.errors import UnrestorableError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt
@@ -118,7 +118,7 @@ class StagedEpochs:
         they are not what was staged, MissingRecordsError where they are not there."""
         if not epoch.records:
             return
-        file = StagedFile(epoch.path, epoch.records, epoch.size_bytes, epoch.checksums)
+        file = StagedRowsFile(epoch.path, epoch.records, epoch.size_bytes, epoch.checksums)
         try:
             yield from read_staged(self._folder, file)
         except FileNotFoundError as error:

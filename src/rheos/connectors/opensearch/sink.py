@@ -20,7 +20,7 @@ from rheos.connectors.opensearch.documents import (
 from rheos.connectors.patience import Patience
 from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.schemas import check_changes_key
-from rheos.connectors.spilling import Count, Delivery, SpillingSink
+from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.errors import ProgramError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
@@ -130,14 +130,14 @@ class OpenSearchSink(SpillingSink):
         finally:
             connection.close()
 
-    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return OpenSearchDelivery(self, schema, count, patience_ms)
 
     def describe(self) -> str:
         return f"index {self.index} at {self.endpoint.address}"
 
 
-class OpenSearchDelivery(Delivery):
+class OpenSearchDelivery(TargetDelivery):
     """Gathers rows until they are worth a request."""
 
     def __init__(self, sink: OpenSearchSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:

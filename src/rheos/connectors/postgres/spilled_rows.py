@@ -35,7 +35,7 @@ from rheos.redaction import redacted_repr
 
 
 @dataclass(frozen=True, repr=False)
-class SpilledRows:
+class SpilledStaging:
     """The staging folder of a sink, for who commits."""
 
     folder: str

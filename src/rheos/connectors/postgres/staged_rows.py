@@ -22,7 +22,7 @@ import msgspec
 
 from rheos.connectors.postgres.connection import ServerSession, client, listed, quoted
 from rheos.connectors.postgres.tables import TargetTable
-from rheos.connectors.staged_files import StagedFile
+from rheos.connectors.staged_files import StagedRowsFile
 from rheos.errors import UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
@@ -61,7 +61,7 @@ class StagedTableRows(msgspec.Struct, frozen=True):
     """Of an upsert; without one they are appended."""
     gone: str | None = None
     """The column of the staged rows that says which of them delete the row with their key."""
-    spilled: StagedFile | None = None
+    spilled: StagedRowsFile | None = None
     """File with the last rows of the epoch, which the server could not take; None if it took all."""
     size_bytes: int = 0
     """Size of all rows in memory."""
@@ -301,7 +301,7 @@ def _as_one(epochs: Sequence[StagedTableRows]) -> StagedTableRows:
     if len(epochs) == 1:
         return epochs[0]
     rows = sum(epoch.rows for epoch in epochs)
-    return msgspec.structs.replace(epochs[-1], rows=rows, spilled=StagedFile("", rows, 0, b""))
+    return msgspec.structs.replace(epochs[-1], rows=rows, spilled=StagedRowsFile("", rows, 0, b""))
 
 
 def _check_stage(session: ServerSession, staged: StagedTableRows) -> None:

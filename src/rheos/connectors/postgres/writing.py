@@ -21,7 +21,7 @@ from rheos.connectors.postgres.connection import ServerOptions, ServerSession, c
 from rheos.connectors.postgres.errors import of_catalog, postgres_error
 from rheos.connectors.postgres.exact_times import exact_times
 from rheos.connectors.postgres.retrying import RetryingSession
-from rheos.connectors.postgres.spilled_rows import SpilledRows, find_refused
+from rheos.connectors.postgres.spilled_rows import SpilledStaging, find_refused
 from rheos.connectors.postgres.staged_rows import (
     StagedTableRows,
     StageTable,
@@ -35,7 +35,7 @@ from rheos.connectors.postgres.staged_rows import (
 )
 from rheos.connectors.postgres.tables import TargetTable
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.connectors.staged_files import StagedFile, StagedFileWriter
+from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile
 from rheos.connectors.staging_room import StagingRoom
 from rheos.errors import CheckpointError, FencedError, RheosError, UnavailableError
 from rheos.protocol.elements import Batch
@@ -244,7 +244,7 @@ class TableStagingWriter(SinkWriter):
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def _finish_file(self) -> StagedFile:
+    def _finish_file(self) -> StagedRowsFile:
         try:
             return self._file.finish()
         except OSError as error:
@@ -270,7 +270,7 @@ class StagedRowsCommitter(Committer):
 
     def __init__(self, target: TableTarget, *, retries: bool = True) -> None:
         self._target = target
-        self._spilled = SpilledRows(target.folder)
+        self._spilled = SpilledStaging(target.folder)
         self.session = RetryingSession(target.options, target.doing, retries=retries)
 
     def commit(self, committables: Sequence[bytes]) -> None:

@@ -36,7 +36,7 @@ from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import as_fields, check_fields
 from rheos.connectors.redis.witness import Witness
 from rheos.connectors.schemas import check_changes_key, check_column, shown_row
-from rheos.connectors.spilling import Count, Delivery, SpillingSink
+from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
@@ -227,7 +227,7 @@ class RedisSink(SpillingSink):
         check_reachable(self.options, self.retry_for_ms, _DOING)
         return self
 
-    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> Delivery:
+    def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return RedisDelivery(self, schema, count, patience_ms)
 
     def describe(self) -> str:
@@ -235,7 +235,7 @@ class RedisSink(SpillingSink):
         return f"Redis at {self.options.address}, keys {self.layout.key}, {form}"
 
 
-class RedisDelivery(Delivery):
+class RedisDelivery(TargetDelivery):
     """Some commands are on their way while the next rows come."""
 
     def __init__(self, sink: RedisSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
@@ -278,7 +278,7 @@ class RedisDelivery(Delivery):
                 self._patience.spend(error, _DOING)
                 self._send_again()
 
-    def succeed(self, before: Delivery) -> None:
+    def succeed(self, before: TargetDelivery) -> None:
         if isinstance(before, RedisDelivery):
             self._witness = before._witness
 
