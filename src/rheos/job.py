@@ -14,6 +14,7 @@ import pyarrow as pa
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import Outcome
 from rheos.checkpoint.log_entries import JobCounts
+from rheos.checkpoint.upgrade import Upgrade
 from rheos.errors import ConfigurationError
 from rheos.observe.event_log import JobEvent
 from rheos.observe.health import HealthState, JobHealth
@@ -24,7 +25,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.durations import Duration
-from rheos.protocol.ids import JobId, JobKey
+from rheos.protocol.ids import JobId, JobKey, OperatorId
 from rheos.protocol.stacks import StackProfile
 from rheos.protocol.state_config import StateConfig
 from rheos.redaction import host_alone, redacted, redacted_repr
@@ -113,6 +114,8 @@ class JobConfig:
     """A savepoint's folder: the job's state where its log does not say that it began from there."""
     allow_dropped: bool = False
     """State of the savepoint that the program has no place for is left behind."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The uids of operators in the program, by those that they had when state was stored."""
     history: HistoryConfig | None = field(default_factory=HistoryConfig)
     """How its figures are kept; None keeps none."""
     log_level: int | None = 20
@@ -135,6 +138,12 @@ class JobConfig:
     """The driver that had the job before; None if there was none, or nothing is known of it."""
 
     __repr__ = redacted_repr
+
+    @property
+    def upgrade(self) -> Upgrade:
+        """What becomes of stored state that does not fit the program as it is."""
+        renamed = {OperatorId(old): OperatorId(new) for old, new in self.renamed.items()}
+        return Upgrade(self.allow_dropped, self.state.new_aggregates, renamed)
 
     @property
     def writer(self) -> JobId:

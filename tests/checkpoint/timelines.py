@@ -30,6 +30,7 @@ from rheos.checkpoint.log_entries import (
     Numbered,
     Origin,
 )
+from rheos.checkpoint.upgrade import Upgrade
 from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -182,7 +183,7 @@ class Timeline:
             shape,
             "DIR",
             from_savepoint=from_savepoint,
-            allow_dropped=allow_dropped,
+            upgrade=Upgrade(allow_dropped),
             min_parallelism=min_parallelism,
         )
         self.log = list(log or [])

@@ -219,6 +219,51 @@ def test_what_is_dropped_may_be_allowed_and_what_cannot_be_read_never(place: Pla
     assert place.check(OTHER, arguments=("--allow-dropped",)).exit_code == 1
 
 
+MORE = ("n=rh.agg.count()", 'n=rh.agg.count(), most=rh.agg.max("amount")')
+
+
+def test_a_new_aggregate_is_offered_with_its_commands(place: Place) -> None:
+    result = place.check(MORE)
+    assert result.exit_code == 1
+    assert "open windows lack what a new aggregate needs" in result.stdout
+    command = f"rheos run {place.folder}/changed.py --from-savepoint {place.savepoint}"
+    offered = [line.strip() for line in result.stdout.splitlines() if "rheos run" in line]
+    assert offered == [f"{command} --new-aggregates {way}" for way in ("null", "since")]
+    for way in ("null", "since"):
+        chosen = place.check(MORE, arguments=("--new-aggregates", way))
+        assert chosen.exit_code == 0, chosen.stdout
+    both = place.check(MORE, RENAMED)
+    offered = [line.strip() for line in both.stdout.splitlines() if "rheos run" in line]
+    assert f"{command} --allow-dropped --new-aggregates null" in offered
+
+
+def test_a_program_may_choose_by_itself(place: Place) -> None:
+    chosen = ("MAX_PARALLELISM,", 'MAX_PARALLELISM, new_aggregates="since",')
+    assert place.check(MORE, chosen).exit_code == 0
+
+
+def test_an_operator_with_another_uid_is_found_where_it_is_named(place: Place) -> None:
+    told = place.check(RENAMED)
+    assert "if it is the operator 'watching' now, add --rename watch=watching" in " ".join(
+        told.stdout.split()
+    )
+    found = place.check(RENAMED, arguments=("--rename", "watch=watching"))
+    assert found.exit_code == 0, found.stdout
+    for wrong, said in (
+        ("wach=watching", "has no operator 'wach' that could be renamed"),
+        ("watch=per-hour", "two operators cannot become one"),
+    ):
+        refused = place.check(RENAMED, arguments=("--rename", wrong))
+        assert refused.exit_code == 1
+        assert said in refused.stderr
+    assert place.check(RENAMED, arguments=("--rename", "watch")).exit_code == 2
+
+
+def test_no_hint_sends_back_to_the_command_itself(place: Place) -> None:
+    for changes in ([MORE], [OTHER], [GONE], [RENAMED], [LESS]):
+        assert "rheos check" not in place.check(*changes).output
+
+
 def test_lost_fields_do_not_keep_a_run_from_starting_and_lost_states_do(place: Place) -> None:
     assert "would start from the savepoint, and lose 1" in place.check(LESS).stdout
     assert "would not start" in place.check(GONE).stdout
@@ -262,6 +307,8 @@ def test_it_comes_as_json_too(place: Place) -> None:
         "verdict": "dropped",
         "what": "Seen no longer has it",
         "lost": True,
+        "refused": False,
+        "fix": "",
     }
 
 

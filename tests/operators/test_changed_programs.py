@@ -20,7 +20,9 @@ from rheos.plan.physical import PlannedOperator
 from rheos.plan.planner import make_plan
 from rheos.protocol.elements import SWM, TS, WM, visible
 from rheos.protocol.ids import CheckpointId
+from rheos.protocol.state_config import NewAggregates
 from tests.operators.contexts import context
+from tests.sql.data import registered
 
 INT, TEXT = pa.int64(), pa.string()
 Transform = Callable[[rh.KeyedStream], rh.DataStream]
@@ -307,7 +309,8 @@ def test_windows_may_need_less_than_they_did() -> None:
 def test_an_aggregate_that_open_windows_lack_is_refused(gained: str) -> None:
     before = Version(windows(n=rh.agg.count()))
     after = Version(windows(n=rh.agg.count(), x=WINDOWED[gained]))
-    assert list(differences(before, after).values()) == [UNREADABLE]
+    assert list(differences(before, after).values()) == [NEW]
+    assert "open windows lack what a new aggregate needs" in str(refused(before, after))
     first = Run(before)
     first.feed(("a", 3, 1))
     with pytest.raises(CheckpointError):
@@ -575,6 +578,50 @@ def test_reduced_rows_lose_columns_and_widen() -> None:
     first = Run(before)
     first.feed(("a", 3, 1, 0))
     assert Run(after, first).feed(("a", 0.5, 2)) == [{"k": "a", "v": 3.5, "t": 2}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({"more": {"note": TEXT}}, UNREADABLE),
+        ({"v": pa.float64()}, MIGRATES),
+        ({"v": TEXT}, UNREADABLE),
+    ],
+    ids=["one more column", "wider", "another type"],
+)
+def test_rows_that_are_ranked_must_have_the_same_columns(changed: Any, verdict: Verdict) -> None:
+    """They were said to be read, and the operator failed on the first row that met them."""
+    ranked: Transform = lambda keyed: keyed.top_n(2, by="v")  # noqa: E731
+    before, after = Version(ranked), Version(ranked, **changed)
+    assert set(differences(before, after).values()) == {verdict}
+    if verdict is MIGRATES:
+        first = Run(before)
+        first.feed(("a", 3, 1), ("a", 4, 1))
+        out = Run(after, first).feed(("a", 3.5, 2))
+        assert [row["v"] for row in out] == [3, 3.5]
+
+
+def test_a_table_that_retracts_cannot_gain_an_aggregate() -> None:
+    """It would take out rows that it has never counted."""
+    table = "SELECT auction, COUNT(*) AS n FROM ({}) GROUP BY auction"
+    changing = table.format(
+        "SELECT auction, bidder, MAX(price) AS price FROM bids GROUP BY auction, bidder"
+    )
+    more = ("COUNT(*) AS n", "COUNT(*) AS n, COUNT(DISTINCT bidder) AS bidders")
+    found = compare(kept_by(changing), kept_by(changing.replace(*more)), {})
+    refusal = refusals(found, allow_dropped=True, new_aggregates=NewAggregates.SINCE)
+    assert refusal is not None
+    assert "may be retracted" in str(refusal.detail)
+    stays = table.format("SELECT * FROM bids")
+    found = compare(kept_by(stays), kept_by(stays.replace(*more)), {})
+    assert refusals(found, allow_dropped=False) is None
+
+
+def kept_by(query: str) -> Any:
+    env = rh.Environment()
+    registered(env)
+    env.sql(query).collect("found")
+    return state_shapes(env.plan().operators())
 
 
 def test_reduced_rows_cannot_gain_columns() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
@@ -21,7 +22,7 @@ from rheos.observe.health import HealthState
 from rheos.observe.history import HistoryConfig
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import MIB, StateConfig
+from rheos.protocol.state_config import MIB, NewAggregates, StateConfig
 from rheos.task.config import Guarantee, TaskConfig
 
 _DEFAULT_PARALLELISM = 4
@@ -63,6 +64,7 @@ def resolve(merged: Merged) -> Resolved:
         state=_state(merged),
         from_savepoint=_folder(merged, "from_savepoint"),
         allow_dropped=_flag(merged, "allow_dropped"),
+        renamed=_renamed(merged),
         scaling=scaling,
         min_parallelism=_min_parallelism(merged, parallelism, scaling),
         history=_history(merged),
@@ -237,7 +239,28 @@ def _state(merged: Merged) -> StateConfig:
     for name in ("rows_per_key", "matches_per_key"):
         with merged.checking(f"state.{name}"):
             _check_whole(name, getattr(config, name), at_least=1)
-    return config
+    return replace(config, new_aggregates=_new_aggregates(merged))
+
+
+def _new_aggregates(merged: Merged) -> NewAggregates | None:
+    value = merged.settings.new_aggregates
+    with merged.checking("new_aggregates"):
+        try:
+            return None if value is None else NewAggregates(value)
+        except ValueError:
+            raise ConfigurationError(f'new_aggregates is "null" or "since", not {value!r}') from None
+
+
+def _renamed(merged: Merged) -> dict[str, str]:
+    value: Any = merged.settings.renamed
+    with merged.checking("renamed"):
+        uids = (*value, *value.values()) if isinstance(value, Mapping) else (None,)
+        if all(isinstance(uid, str) and uid for uid in uids):
+            return dict(value)
+        raise ConfigurationError(
+            f"renamed must have the new uid of each operator by its old one, not {value!r}",
+            hint='write renamed={"old": "new"}',
+        )
 
 
 def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | None) -> int | None:

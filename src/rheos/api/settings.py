@@ -14,6 +14,7 @@ over the other; `resolve` makes of the whole what a runtime takes.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -25,6 +26,7 @@ from rheos.redaction import redacted_repr
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
+NewAggregatesName: TypeAlias = Literal["null", "since"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 AlertFrom: TypeAlias = Literal["degraded", "stuck", "failing"]
 Folder: TypeAlias = str | os.PathLike[str]
@@ -84,6 +86,11 @@ class Settings:
             does not go on from checkpoints that it has taken since.
         allow_dropped: state of the savepoint that the program has no place for is left behind;
             otherwise the job is refused.
+        new_aggregates: what an aggregate that is new gives for windows that have rows from before the
+            program changed: "null", or "since" for the value of the rows since then. None refuses the
+            job. Windows that begin later are not concerned.
+        renamed: the uids that operators have in the program, by those that they had when the savepoint
+            was taken: `{"old": "new"}`.
         batch_rows: how many rows travel together at the most. Where they are dear to process there are
             fewer, as many as an operator works on for about 16 ms.
         buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
@@ -119,6 +126,8 @@ class Settings:
     state: StateChoice = "memory"
     from_savepoint: Folder | None = None
     allow_dropped: bool = False
+    new_aggregates: NewAggregatesName | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     batch_rows: int = 16_384
     buffer_timeout: Duration | int = "10ms"
     credits: int = 4
@@ -150,6 +159,8 @@ class SettingArguments(TypedDict, total=False):
     state: StateChoice
     from_savepoint: Folder | None
     allow_dropped: bool
+    new_aggregates: NewAggregatesName | None
+    renamed: Mapping[str, str]
     batch_rows: int
     buffer_timeout: Duration | int
     credits: int

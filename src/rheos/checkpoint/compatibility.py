@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import assert_never
 
 from rheos.checkpoint.column_changes import wider_column, wider_number
 from rheos.checkpoint.log_entries import CheckpointCompleted
@@ -18,8 +19,17 @@ from rheos.checkpoint.type_changes import Change, changes, described, found_by
 from rheos.checkpoint.type_changes import Verdict as Verdict
 from rheos.errors import CheckpointError, Site
 from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
+from rheos.protocol.shapes import (
+    AGGREGATES,
+    ROWS_OF_AGGREGATES,
+    FieldShape,
+    Holds,
+    StateShape,
+    TtlShape,
+    TypeShape,
+)
 from rheos.protocol.snapshots import PartMode
+from rheos.protocol.state_config import NewAggregates
 
 States = Mapping[OperatorId, Mapping[str, StateShape]]
 """By operator and state; of operators that keep any."""
@@ -42,13 +52,30 @@ class Finding:
     verdict: Verdict
     text: str
     refused: bool = False
-    """A run does not start so: what cannot be read, and what is dropped although the program does not
-    say so. A field that its class no longer has is dropped because the class says so."""
+    """A run does not start so: what cannot be read, what is dropped although the program does not say
+    so, and what open windows lack. A field that its class no longer has is dropped because the class
+    says so."""
+    fix: str = ""
+    """What to do about it, where there is more to say than of every finding like it."""
 
     @property
     def lost(self) -> bool:
         """Whether stored state would not be there afterwards."""
         return self.verdict in (Verdict.DROPPED, Verdict.UNREADABLE)
+
+    def is_allowed(self, allow_dropped: bool, new_aggregates: NewAggregates | None) -> bool:
+        """Return whether the user's options let a run start in spite of it."""
+        match self.verdict:
+            case Verdict.DROPPED:
+                return allow_dropped
+            case Verdict.NEW:
+                return new_aggregates is not None
+            case Verdict.UNREADABLE:
+                return False
+            case Verdict.SAME | Verdict.MIGRATES:
+                return True
+            case _:
+                assert_never(self.verdict)
 
     def __str__(self) -> str:
         place = f"{self.name!r} ({self.operator})"
@@ -67,8 +94,15 @@ def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[F
         name = names.get(operator, operator)
         if operator not in new:
             text = f"the program has no such operator with state; it held {', '.join(states)}"
-            text += _look_alike(states, [one for one in new.items() if one[0] not in old], names)
-            found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
+            alike = _look_alike(states, [one for one in new.items() if one[0] not in old])
+            fix = ""
+            if alike is not None:
+                text += (
+                    f"; {names.get(alike, alike)!r} ({alike}) keeps just such state: is it the same?"
+                )
+                fix = f"if it is the operator {alike!r} now, add --rename {operator}={alike}"
+            gone = Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True, fix=fix)
+            found.append(gone)
             continue
         found += _operator(operator, name, states, new[operator])
     for operator, states in new.items():
@@ -81,13 +115,10 @@ def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[F
 def _look_alike(
     states: Mapping[str, StateShape],
     others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
-    names: Mapping[OperatorId, str],
-) -> str:
-    """Names the one new operator that keeps just such state, where there is one."""
+) -> OperatorId | None:
+    """The one new operator that keeps just such state, where there is one."""
     alike = [operator for operator, held in others if states == held]
-    if len(alike) != 1:
-        return ""
-    return f"; {names.get(alike[0], alike[0])!r} ({alike[0]}) keeps just such state: is it the same?"
+    return alike[0] if len(alike) == 1 else None
 
 
 def compare_entry(
@@ -119,37 +150,67 @@ def refusals(
     findings: Iterable[Finding],
     *,
     allow_dropped: bool,
+    new_aggregates: NewAggregates | None = None,
     sites: Mapping[OperatorId, Site] = MappingProxyType({}),
 ) -> CheckpointError | None:
-    """Why a job does not start from the state, at the first of the operators concerned, of which
-    `sites` says where they were written; None where it may."""
-    findings = list(findings)
+    """Return why a job does not start from the state, at the first of the operators concerned; None if
+    it may.
+
+    Args:
+        findings: What `compare` found.
+        allow_dropped: Whether the user has allowed that state is dropped.
+        new_aggregates: What the user wants of aggregates that open windows lack.
+        sites: Where operators were written.
+    """
+    findings = [_chosen(finding, new_aggregates) for finding in findings]
     refused = [
         finding
         for finding in findings
-        if finding.refused and not (allow_dropped and finding.verdict is Verdict.DROPPED)
+        if finding.refused and not finding.is_allowed(allow_dropped, new_aggregates)
     ]
     gone = [f for f in findings if not f.state and f.verdict is Verdict.DROPPED]
     if gone and not allow_dropped and all(not f.state for f in findings):
         return _of_another_job(findings, gone)
     if not refused:
         return None
-    unreadable = [finding for finding in refused if finding.verdict is Verdict.UNREADABLE]
-    if unreadable:
-        what = "the stored state cannot be read by the program as it is now"
-        hint = (
-            "keep what was declared, or give the operator another uid to start it empty; "
-            "`rheos check` shows every difference"
+    told = sorted(refused, key=lambda finding: -finding.verdict.gravity)
+    verdicts = list(dict.fromkeys(finding.verdict for finding in told))
+    error = CheckpointError(
+        _WHAT[verdicts[0]],
+        hint="; ".join(
+            [*(_HINT[verdict] for verdict in verdicts), *dict.fromkeys(f.fix for f in told if f.fix)]
         )
-    else:
-        what = "the stored state holds what the program no longer has, and it would be lost"
-        hint = "allow it by --allow-dropped, where that is meant" + _hint_of_uids(refused)
-    told = [*unreadable, *(f for f in refused if f not in unreadable)]
-    error = CheckpointError(what, hint=hint, detail="\n".join(map(str, told)))
+        + _hint_of_uids(refused),
+        detail="\n".join(map(str, told)),
+    )
     first = next((finding for finding in told if finding.operator in sites), None)
     if first is not None:
         error.located(site=sites[first.operator], operator=first.name)
     return error
+
+
+def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
+    """The finding, where what the user wants of new aggregates cannot be done for it."""
+    if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
+        fix = "--new-aggregates null gives null for the windows that are open"
+        text = f"{_NEW_IN_ROWS}; rows from before the upgrade are among those that it would be made of"
+        return replace(finding, verdict=Verdict.UNREADABLE, text=text, fix=fix)
+    return finding
+
+
+_WHAT = {
+    Verdict.UNREADABLE: "the stored state cannot be read by the program as it is now",
+    Verdict.DROPPED: "the stored state holds what the program no longer has, and it would be lost",
+    Verdict.NEW: "open windows lack what a new aggregate needs",
+}
+_HINT = {
+    Verdict.UNREADABLE: "keep what was declared; or give the operator another uid and add "
+    "--allow-dropped: it then starts empty, and what it kept is left behind",
+    Verdict.DROPPED: "if that is meant, add --allow-dropped",
+    Verdict.NEW: "add --new-aggregates null, and the new aggregate is null for windows that have rows "
+    "from before the upgrade; or --new-aggregates since, and it is the value of the rows since then. "
+    "Windows that begin later are not concerned",
+}
 
 
 def _of_another_job(findings: Sequence[Finding], gone: Sequence[Finding]) -> CheckpointError:
@@ -181,7 +242,7 @@ def _hint_of_uids(findings: Iterable[Finding]) -> str:
 def _operator(
     operator: OperatorId, name: str, old: Mapping[str, StateShape], new: Mapping[str, StateShape]
 ) -> Iterator[Finding]:
-    content = [shape for shape in old.values() if shape.holds == Holds.WINDOW_CONTENT]
+    content = [name for name, shape in old.items() if shape.holds == Holds.WINDOW_CONTENT]
     for state, shape in old.items():
         if shape.holds == Holds.PROGRESS:
             continue
@@ -192,14 +253,28 @@ def _operator(
             refused = change.verdict is Verdict.UNREADABLE or (
                 state not in new and shape.holds != Holds.WINDOW_CONTENT
             )
-            yield Finding(operator, name, state, change.path, change.verdict, change.text, refused)
+            refused = refused or change.text in (_NEW_IN_TOTALS, _NEW_IN_ROWS)
+            yield Finding(
+                operator, name, state, change.path, change.verdict, change.text, refused, change.fix
+            )
     for state, shape in new.items():
         if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
             continue  # Nobody has declared these: that they begin is no news.
         if shape.holds == Holds.WINDOW_CONTENT and content:
-            if not shape.exact:
+            if shape.exact:
+                continue
+            if _is_of_aggregates(shape) and any(one in new for one in content):
+                yield Finding(operator, name, state, "", Verdict.NEW, _NEW_IN_TOTALS, refused=True)
+            else:
                 text = "the windows that are open lack it, and an aggregate or function needs it"
                 yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
+        elif (
+            shape.holds == Holds.RUNNING
+            and _retracts(shape)
+            and any(one.holds == Holds.RUNNING for one in old.values())
+        ):
+            text = f"is new: {_RETRACTED}"
+            yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
         else:
             yield Finding(operator, name, state, "", Verdict.NEW, f"starts empty: {_summary(shape)}")
 
@@ -297,6 +372,9 @@ def _value(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 def _list(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.name == new.name == "row":
+        # Records of windows with a trigger: they are fitted to the columns as they are read.
+        return [Change("[]", Verdict.MIGRATES, "rows are fitted to the columns that there are now")]
     return changes(old, new, "[]")
 
 
@@ -324,8 +402,41 @@ def _columns(old: TypeShape, new: TypeShape) -> list[Change]:
     return _fields(old, new, gained, wider_column)
 
 
+_NEW_IN_TOTALS = "is new: windows that are open have rows from before it"
+_NEW_IN_ROWS = "is new: rows of open windows do not have it"
+
+
+def _is_of_aggregates(shape: StateShape) -> bool:
+    return shape.value.label in (AGGREGATES, ROWS_OF_AGGREGATES)
+
+
+def _window_content(old: TypeShape, new: TypeShape) -> list[Change]:
+    """The rows of a function, or what built-in aggregates keep: those may be new."""
+    texts = {AGGREGATES: _NEW_IN_TOTALS, ROWS_OF_AGGREGATES: _NEW_IN_ROWS}
+    if new.label not in texts:
+        return _columns(old, new)
+
+    def gained(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.NEW, texts[new.label])
+
+    return _fields(old, new, gained, wider_column)
+
+
+_RETRACTED = (
+    "rows from before the upgrade may be retracted, and it has not counted them. Start the job without "
+    "the savepoint to count all rows"
+)
+
+
+def _retracts(shape: StateShape) -> bool:
+    """Whether rows are also taken out of the aggregates."""
+    return any(field.required for field in shape.value.fields)
+
+
 def _running(old: TypeShape, new: TypeShape) -> list[Change]:
     def gained(field: FieldShape) -> Change:
+        if field.required:
+            return Change(field.name, Verdict.UNREADABLE, f"is new: {_RETRACTED}")
         return Change(field.name, Verdict.NEW, "is new: it starts from nothing")
 
     others = {field.name: field.type.label for field in old.fields}
@@ -396,7 +507,7 @@ _COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
     Holds.ROWS: _columns,
     Holds.RUNNING: _running,
     Holds.WINDOWS: _windows,
-    Holds.WINDOW_CONTENT: _columns,
+    Holds.WINDOW_CONTENT: _window_content,
     Holds.UNDECIDED: _columns,
     Holds.MATCHES: _pattern,
     Holds.POSITIONS: _positions,

@@ -15,6 +15,7 @@ from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import CheckpointCompleted, JobFinished, Numbered, Origin
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.targets import target_refusal
+from rheos.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade, under_new_ids
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateKind
@@ -56,7 +57,7 @@ def decide(
     savepoint: SavepointRead | None = None,
     *,
     from_savepoint: str | None = None,
-    allow_dropped: bool = False,
+    upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> Continuation | None:
     """`savepoint` is the one in `needed_savepoint`. None: the job has finished, and nothing follows.
 
@@ -72,15 +73,15 @@ def decide(
                 f"{savepoint.directory!r}, and another is there now",
                 hint="restore that folder from a copy, or say from which savepoint to start",
             )
-        return _from_savepoint(view, shape, savepoint, (), allow_dropped)
+        return _from_savepoint(view, shape, savepoint, (), upgrade)
     if isinstance(view.newest, JobFinished):
         return None
     if origin is not None and not view.completed:
         assert savepoint is not None, "CP17: nothing but the savepoint is there to start from"
-        return _from_savepoint(view, shape, savepoint, view.completed, allow_dropped)
+        return _from_savepoint(view, shape, savepoint, view.completed, upgrade)
     newest = view.completed[-1].entry if view.completed else None
     if newest is not None:
-        newest = fitted(newest, shape, f"checkpoint {newest.checkpoint}", allow_dropped)
+        newest = fitted(newest, shape, f"checkpoint {newest.checkpoint}", upgrade)
     # CP4: ids that an attempt may have used without an entry are skipped.
     return Continuation(
         Attempt(view.attempt + 1),
@@ -96,11 +97,11 @@ def _from_savepoint(
     shape: JobShape,
     read: SavepointRead,
     completed: tuple[Numbered, ...],
-    allow_dropped: bool,
+    upgrade: Upgrade,
 ) -> Continuation:
     entry = read.savepoint.entry
     origin = Origin(read.savepoint.id, read.directory)
-    fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", allow_dropped)
+    fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", upgrade)
     # CP4: where the job's log has moved, or starts over, the sinks may still know the numbers that the
     # savepoint's job has used. So they are never used again.
     return Continuation(
@@ -113,11 +114,15 @@ def _from_savepoint(
 
 
 def fitted(
-    entry: CheckpointCompleted, shape: JobShape, what: str, allow_dropped: bool = False
+    entry: CheckpointCompleted, shape: JobShape, what: str, upgrade: Upgrade = NOTHING_ALLOWED
 ) -> CheckpointCompleted:
-    """The checkpoint without the state that the plan has no place for. Raises CheckpointError where
-    there is such state and it may not be dropped. `what` names the checkpoint."""
-    dropped = check_fits(entry, shape, what, allow_dropped)
+    """Return the checkpoint under the plan's ids, without the state that the plan has no place for.
+
+    Raises CheckpointError if there is such state and it may not be dropped. `what` names the
+    checkpoint.
+    """
+    entry = under_new_ids(entry, upgrade.renamed, what)
+    dropped = check_fits(entry, shape, what, upgrade)
     fitting = [
         handle
         for handle in entry.handles
@@ -127,10 +132,15 @@ def fitted(
 
 
 def check_fits(
-    entry: CheckpointCompleted, shape: JobShape, what: str | None = None, allow_dropped: bool = False
+    entry: CheckpointCompleted,
+    shape: JobShape,
+    what: str | None = None,
+    upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> set[tuple[OperatorId, str]]:
-    """The states that the plan's operators no longer have, and that may go. Raises CheckpointError
-    where the plan has no place for a part of the checkpoint, or cannot read it."""
+    """Return the states that the plan's operators no longer have, and that may go.
+
+    Raises CheckpointError if the plan has no place for a part of the checkpoint, or cannot read it.
+    """
     what = what or f"checkpoint {entry.checkpoint}"
     staged = {committable.operator for committable in entry.committables}
     missing = ({handle.operator for handle in entry.handles} | staged) - set(shape.operators)
@@ -151,12 +161,12 @@ def check_fits(
                 hint="let the job as it was commit it: start it once more, stop it with a savepoint, "
                 "and start the changed program from there",
             )
-        if not allow_dropped:
+        if not upgrade.allow_dropped:
             raise CheckpointError(
                 f"{what} holds state of operators that the program no longer has: {names}",
-                hint="give operators a uid so that they are found again when the program changes; to "
-                "leave this state behind, start with allow_dropped (--allow-dropped), or under another "
-                "name or checkpoint directory",
+                hint="if an operator has another uid now, add --rename OLD=NEW; to leave this state "
+                "behind, add --allow-dropped. Operators with a uid are found again when the program "
+                "changes",
             )
     changed = target_refusal(entry.targets, shape.targets, shape.operators, what)
     if changed is not None:
@@ -172,7 +182,12 @@ def check_fits(
     if not shape.states:
         return set()
     findings = compare_entry(entry, shape.states, shape.operators)
-    refusal = refusals(findings, allow_dropped=allow_dropped, sites=shape.sites)
+    refusal = refusals(
+        findings,
+        allow_dropped=upgrade.allow_dropped,
+        new_aggregates=upgrade.new_aggregates,
+        sites=shape.sites,
+    )
     if refusal is not None:
         refusal.what = f"{what}: {refusal.what}"
         raise refusal

@@ -74,6 +74,7 @@ from rheos.checkpoint.next_attempt import NextAttempt
 from rheos.checkpoint.source_phases import SourcePhases
 from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.checkpoint.story import Chapter, Story
+from rheos.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.control import (
     Acknowledge,
@@ -106,7 +107,7 @@ class Coordinator:
         directory: str = "its checkpoint directory",
         *,
         from_savepoint: str | None = None,
-        allow_dropped: bool = False,
+        upgrade: Upgrade = NOTHING_ALLOWED,
         min_parallelism: int | None = None,
     ) -> None:
         starting = NextAttempt(
@@ -116,7 +117,7 @@ class Coordinator:
             shape,
             config,
             from_savepoint=from_savepoint,
-            allow_dropped=allow_dropped,
+            upgrade=upgrade,
             min_parallelism=min_parallelism,
         )
         self._checkpoints = Checkpointing(owner, config, shape)

@@ -15,6 +15,7 @@ from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.checkpoint.rescaling import wanted_parallelism
+from rheos.checkpoint.upgrade import Upgrade
 from rheos.errors import CheckpointError, FencedError
 from rheos.protocol.control import Totals
 from rheos.protocol.ids import JobId
@@ -65,7 +66,7 @@ class NextAttempt:
         config: CheckpointConfig,
         *,
         from_savepoint: str | None,
-        allow_dropped: bool,
+        upgrade: Upgrade,
         min_parallelism: int | None,
     ) -> None:
         self._job = job
@@ -73,7 +74,7 @@ class NextAttempt:
         self._directory = directory
         self._shape = shape
         self._from_savepoint = from_savepoint
-        self._allow_dropped = allow_dropped
+        self._upgrade = upgrade
         self._placement = Placement(shape.parallelism, min_parallelism, config.slots_within_ms)
         self._read = LogRead(LogView())
         self._savepoint: SavepointRead | None = None
@@ -132,7 +133,7 @@ class NextAttempt:
             self._directory,
             self._savepoint,
             from_savepoint=self._from_savepoint,
-            allow_dropped=self._allow_dropped,
+            upgrade=self._upgrade,
         )
         if continuation is None:
             return Done(view.completed[-1].entry.totals if view.completed else Totals())

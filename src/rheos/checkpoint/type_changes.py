@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from rheos.checkpoint.column_changes import wider_number
 from rheos.protocol.shapes import FieldShape, TypeShape
 
 
@@ -44,6 +45,8 @@ class Change:
     text: str
     rewrites: bool = False
     """The value has other bytes when it is written again."""
+    fix: str = ""
+    """What to do about it, where there is more to say than of every change like it."""
 
 
 _ANY = ("object", "Any")
@@ -77,6 +80,8 @@ def changes(old: TypeShape, new: TypeShape, path: str = "") -> list[Change]:
         return _by_place(old, new, path)
     if old.name in _CHOICES:
         return _choices(old, new, path)
+    if old.name == new.name == "row":
+        return _rows(old, new, path)
     if old.name == new.name == "recursive":
         return []
     made = _containers(old, new, path)
@@ -228,11 +233,38 @@ def _records(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     return found
 
 
+def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
+    """Light rows, which know their columns: they must have just those that are expected."""
+    before = {field.name: field.type.name for field in old.fields}
+    after = {field.name: field.type.name for field in new.fields}
+    found = []
+    for name in {**before, **after}:
+        here = _inside(path, name)
+        if name not in before:
+            found.append(Change(here, Verdict.UNREADABLE, "is new, and stored rows do not have it"))
+        elif name not in after:
+            text = "is gone, and stored rows have it"
+            found.append(Change(here, Verdict.UNREADABLE, text))
+        elif before[name] != after[name]:
+            wide = wider_number(before[name], after[name])
+            text = (
+                f"{before[name]} is read as {after[name]}"
+                if wide
+                else (f"was {before[name]}, is {after[name]}")
+            )
+            found.append(Change(here, Verdict.MIGRATES if wide else Verdict.UNREADABLE, text))
+    if not found:
+        text = "its columns stand in another order"
+        found.append(Change(path, Verdict.UNREADABLE, text))
+    return found
+
+
 def _gained(field: FieldShape, path: str) -> Change:
     here = _inside(path, field.name)
     if field.required:
         text = "is new and has no default: what is stored cannot be completed"
-        return Change(here, Verdict.UNREADABLE, text)
+        fix = f"give the new field {field.name!r} a default, which what is stored then gets"
+        return Change(here, Verdict.UNREADABLE, text, fix=fix)
     return Change(here, Verdict.MIGRATES, "is new: what is stored gets its default", rewrites=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.api.overrides import Overrides
-from rheos.api.program_file import planned_program
+from rheos.api.program_file import captured_program
 from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
 from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
+from rheos.checkpoint.upgrade import Upgrade, under_new_ids
 from rheos.cli.failures import FAILED, MISUSED, report
 from rheos.cli.terminal import Terminal
 from rheos.connectors.files.listing import absolute
@@ -25,6 +27,8 @@ from rheos.host.stores import open_store, there_is
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.snapshots import StateKind
+from rheos.protocol.state_config import NewAggregates
+from rheos.site import done_for
 from rheos.state import format as state_format
 
 _STYLES = {
@@ -46,7 +50,10 @@ class Checked:
     findings: Sequence[Finding]
     problems: Sequence[str]
     """What keeps the program from the savepoint as a whole."""
-    allow_dropped: bool
+    upgrade: Upgrade
+    """What the program and the command allow."""
+    command: str
+    """The file, its arguments and the savepoint, as the command has them."""
 
     @property
     def lost(self) -> list[Finding]:
@@ -54,13 +61,17 @@ class Checked:
         return [
             finding
             for finding in self.findings
-            if finding.lost and not (self.allow_dropped and finding.verdict is Verdict.DROPPED)
+            if finding.lost and not (self.upgrade.allow_dropped and finding.verdict is Verdict.DROPPED)
         ]
 
     @property
     def refusal(self) -> CheckpointError | None:
         """Why `rheos run --from-savepoint` would not start."""
-        return refusals(self.findings, allow_dropped=self.allow_dropped)
+        return refusals(
+            self.findings,
+            allow_dropped=self.upgrade.allow_dropped,
+            new_aggregates=self.upgrade.new_aggregates,
+        )
 
     @property
     def good(self) -> bool:
@@ -73,15 +84,18 @@ def check(
     directory: str,
     settings: Overrides,
     *,
-    allow_dropped: bool,
     as_json: bool,
 ) -> int:
     """Prints what is found. The exit code is 1 where state would be lost or cannot be read, and 2 where
     there is no savepoint, or the command is used wrongly."""
     try:
-        plan = planned_program(file, arguments, settings)
+        captured = captured_program(file, arguments, settings)
+        with done_for(captured.site):
+            plan = captured.environment.plan(captured.job_name)
+            upgrade = captured.environment._config.upgrade
         savepoint = _savepoint(absolute(directory))
-        checked = held_against(plan, savepoint, directory, allow_dropped=allow_dropped)
+        command = shlex.join([str(file), *arguments, "--from-savepoint", directory])
+        checked = held_against(plan, savepoint, directory, upgrade, command)
     except KeyboardInterrupt as error:
         return report(error)
     except Exception as error:
@@ -95,12 +109,15 @@ def check(
 
 
 def held_against(
-    plan: PhysicalPlan, savepoint: Savepoint, directory: str, *, allow_dropped: bool
+    plan: PhysicalPlan, savepoint: Savepoint, directory: str, upgrade: Upgrade, command: str = ""
 ) -> Checked:
-    """Raises SchemaError where the program declares state that cannot be stored."""
+    """Raises SchemaError where the program declares state that cannot be stored, and CheckpointError
+    where operators cannot be renamed as is asked."""
     operators = {operator.id: operator.name for operator in plan.operators()}
-    findings = compare_entry(savepoint.entry, state_shapes(plan.operators()), operators)
-    return Checked(savepoint, directory, plan, findings, _problems(plan, savepoint), allow_dropped)
+    entry = under_new_ids(savepoint.entry, upgrade.renamed, f"the savepoint {directory!r}")
+    findings = compare_entry(entry, state_shapes(plan.operators()), operators)
+    problems = _problems(plan, savepoint)
+    return Checked(savepoint, directory, plan, findings, problems, upgrade, command)
 
 
 def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
@@ -174,7 +191,9 @@ def _print(checked: Checked) -> None:
     for problem in checked.problems:
         console.print(Text(problem, "red"))
     for line in _conclusion(checked):
-        console.print(Text(line, "" if checked.good else "red"))
+        # A command is copied: it stays on one line.
+        command = line.startswith(" ")
+        console.print(Text(line, "" if checked.good or command else "red"), soft_wrap=command)
 
 
 def _conclusion(checked: Checked) -> Iterable[str]:
@@ -187,6 +206,7 @@ def _conclusion(checked: Checked) -> Iterable[str]:
     if refusal is not None:
         yield f"the program would not start from the savepoint: {refusal.what}"
         yield f"what to do: {refusal.hint}"
+        yield from _commands(checked)
     elif checked.problems:
         yield "the program would not start from the savepoint"
     else:
@@ -194,6 +214,27 @@ def _conclusion(checked: Checked) -> Iterable[str]:
             f"the program would start from the savepoint, and lose {len(checked.lost)} of what is "
             "stored; where that is meant, say --allow-dropped"
         )
+
+
+def _commands(checked: Checked) -> Iterable[str]:
+    """The commands with which the program would start, where options are enough for that."""
+    refused = [
+        finding
+        for finding in checked.findings
+        if finding.refused
+        and not finding.is_allowed(checked.upgrade.allow_dropped, checked.upgrade.new_aggregates)
+    ]
+    verdicts = {finding.verdict for finding in refused}
+    if not refused or not verdicts <= {Verdict.DROPPED, Verdict.NEW}:
+        return
+    options = [f"--rename {old}={new}" for old, new in checked.upgrade.renamed.items()]
+    if checked.upgrade.allow_dropped or Verdict.DROPPED in verdicts:
+        options.append("--allow-dropped")
+    chosen = checked.upgrade.new_aggregates
+    wanted = [chosen] if Verdict.NEW not in verdicts else list(NewAggregates)
+    for each in wanted:
+        ways = [*options, *([] if each is None else [f"--new-aggregates {each.value}"])]
+        yield f"  rheos run {checked.command} {' '.join(ways)}"
 
 
 def _object(checked: Checked) -> dict[str, Any]:
@@ -221,6 +262,8 @@ def _object(checked: Checked) -> dict[str, Any]:
                 "verdict": finding.verdict.value,
                 "what": finding.text,
                 "lost": finding.lost,
+                "refused": finding.refused,
+                "fix": finding.fix,
             }
             for finding in checked.findings
         ],

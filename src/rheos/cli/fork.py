@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -33,6 +33,7 @@ def show_fork(
     checkpoint_dir: str | None,
     from_savepoint: str | None,
     allow_dropped: bool,
+    new_aggregates: Literal["null", "since"] | None,
     samples: int,
     out: Path | None,
     as_json: bool,
@@ -54,6 +55,7 @@ def show_fork(
             checkpoint_dir=checkpoint_dir,
             from_savepoint=from_savepoint,
             allow_dropped=allow_dropped,
+            new_aggregates=new_aggregates,
         )
         if out is not None:
             _write(found, out)

@@ -35,10 +35,12 @@ from rheos.cli.options import (
     MetricsNames,
     MetricsPlace,
     MinParallelism,
+    NewAggregatesOption,
     OtlpUrl,
     Parallelism,
     Param,
     PassingOn,
+    Rename,
     RuntimeOption,
     Standby,
     StateBackendOption,
@@ -50,6 +52,7 @@ from rheos.cli.options import (
     WithDashboard,
     duration,
     parameters,
+    renames,
     size,
     width,
 )
@@ -183,6 +186,8 @@ def run(
     checkpoint_interval: CheckpointInterval = None,
     from_savepoint: FromSavepoint = None,
     allow_dropped: AllowDropped = False,
+    new_aggregates: NewAggregatesOption = None,
+    rename: Rename = None,
     min_parallelism: MinParallelism = None,
     state_backend: StateBackendOption = None,
     state_memory: StateMemory = None,
@@ -218,6 +223,8 @@ def run(
             "checkpoint_interval": checkpoint_interval,
             "from_savepoint": from_savepoint,
             "allow_dropped": allow_dropped or None,
+            "new_aggregates": new_aggregates and new_aggregates.value,
+            "renamed": renames(rename) or None,
             "min_parallelism": min_parallelism,
             "state.backend": state_backend,
             "state.memory_bytes": None if state_memory is None else size_bytes(state_memory),
@@ -310,6 +317,8 @@ def check(
     allow_dropped: Annotated[
         bool, typer.Option("--allow-dropped", help="State that the program no longer has may go.")
     ] = False,
+    new_aggregates: NewAggregatesOption = None,
+    rename: Rename = None,
     json: Json = False,
     parallelism: Parallelism = None,
     config: Config = None,
@@ -320,11 +329,13 @@ def check(
     """
     from rheos.cli.check import check
 
-    settings = _settings(config, {"parallelism": parallelism})
-    given = arguments or []
-    raise typer.Exit(
-        check(file, given, from_savepoint, settings, allow_dropped=allow_dropped, as_json=json)
-    )
+    upgrade = {
+        "allow_dropped": allow_dropped or None,
+        "new_aggregates": new_aggregates and new_aggregates.value,
+        "renamed": renames(rename) or None,
+    }
+    settings = _settings(config, {"parallelism": parallelism, **upgrade})
+    raise typer.Exit(check(file, arguments or [], from_savepoint, settings, as_json=json))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)

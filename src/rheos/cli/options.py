@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.sizes import size_bytes
+from rheos.protocol.state_config import NewAggregates
 
 PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
 """Options that are not ours belong to the job file, as does all that follows `--`."""
@@ -178,6 +179,18 @@ AllowDropped = Annotated[
     bool,
     typer.Option("--allow-dropped", help="Leave state behind that the program has no place for."),
 ]
+NewAggregatesOption = Annotated[
+    NewAggregates | None,
+    typer.Option(
+        metavar="null|since",
+        help="A new aggregate is null for windows that have rows from before the upgrade, or the value "
+        "of the rows since then.",
+    ),
+]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(metavar="OLD=NEW", help="The operator with this uid has another one now; repeatable."),
+]
 MinParallelism = Annotated[
     int | None,
     typer.Option(min=1, help="Go on with so few subtasks where slots are lost for good."),
@@ -280,6 +293,17 @@ def parameters(values: list[str] | None) -> dict[str, str]:
     return found
 
 
+def renames(values: list[str] | None) -> dict[str, str]:
+    """What `--rename` gave: new uids by old ones. Raises typer.BadParameter."""
+    found: dict[str, str] = {}
+    for text in values or []:
+        old, given, new = (part.strip() for part in text.partition("="))
+        if not given or not old or not new:
+            raise typer.BadParameter(f"{text!r} renames nothing: write --rename OLD=NEW")
+        found[old] = new
+    return found
+
+
 OPTIONS = {
     "parallelism": "--parallelism",
     "runtime": "--runtime",
@@ -288,6 +312,8 @@ OPTIONS = {
     "checkpoint_interval": "--checkpoint-interval",
     "from_savepoint": "--from-savepoint",
     "allow_dropped": "--allow-dropped",
+    "new_aggregates": "--new-aggregates",
+    "renamed": "--rename",
     "min_parallelism": "--min-parallelism",
     "state.backend": "--state-backend",
     "state.memory_bytes": "--state-memory",

@@ -111,6 +111,7 @@ def _fork(job: str, asked: ForkRequest) -> dict[str, Any]:
         parameters=asked.parameters,
         from_savepoint=asked.from_savepoint,
         allow_dropped=asked.allow_dropped,
+        new_aggregates=asked.new_aggregates,
     )
     return fork_object(found, asked.samples)
 

@@ -14,6 +14,7 @@ from rheos.cli.options import (
     Arguments,
     File,
     Json,
+    NewAggregatesOption,
     Param,
     PassingOn,
     Until,
@@ -76,6 +77,7 @@ def fork(
         ),
     ] = None,
     allow_dropped: AllowDropped = False,
+    new_aggregates: NewAggregatesOption = None,
     samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
     out: Annotated[
         Path | None,
@@ -100,6 +102,7 @@ def fork(
         checkpoint_dir=checkpoint_dir,
         from_savepoint=from_savepoint,
         allow_dropped=allow_dropped,
+        new_aggregates=new_aggregates and new_aggregates.value,
         samples=samples,
         out=out,
         as_json=json,

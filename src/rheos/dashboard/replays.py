@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import psutil
@@ -79,6 +79,7 @@ class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     from_savepoint: SavepointPath | None = None
     """As for `why`."""
     allow_dropped: bool = False
+    new_aggregates: Literal["null", "since"] | None = None
     samples: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.checkpoint.upgrade import Upgrade
 from rheos.debugging.chosen import KeyOfOperator, rows_of_key
 from rheos.debugging.early import early
 from rheos.debugging.in_time import Turns, in_time
@@ -97,7 +98,7 @@ def delivered(
         for chain in plan.chains
     ]
     cut = replace(plan, chains=tuple(chains), parallelism=1)
-    world = world_of(cut, checkpoint, allow_dropped=True)
+    world = world_of(cut, checkpoint, Upgrade(allow_dropped=True))
     error: RheosError | None = None
     try:
         world.run()

@@ -195,7 +195,7 @@ class Master:
             shape,
             directory,
             from_savepoint=config.from_savepoint,
-            allow_dropped=config.allow_dropped,
+            upgrade=config.upgrade,
             min_parallelism=config.min_parallelism,
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)

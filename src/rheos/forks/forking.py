@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import polars as pl
 import pyarrow as pa
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
+from rheos.checkpoint.upgrade import Upgrade
 from rheos.connectors.files.listing import absolute
 from rheos.driver.sources_and_sinks import sources
 from rheos.errors import ConfigurationError
@@ -30,6 +32,7 @@ from rheos.forks.sides import SinkOutput, run_side
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.state_config import NewAggregates
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ def fork(
     checkpoint_dir: str | None = None,
     from_savepoint: str | None = None,
     allow_dropped: bool = False,
+    new_aggregates: Literal["null", "since"] | None = None,
 ) -> ForkResult:
     """How the outputs of a job would differ if it ran another program.
 
@@ -100,6 +104,8 @@ def fork(
         checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
         from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoint.
         allow_dropped: state that the changed program has no place for is left behind.
+        new_aggregates: what an aggregate that is new gives for windows that are open at the
+            checkpoint: "null", or "since" for the value of the rows after it.
 
     Raises ConfigurationError where there is no such job or checkpoint, or the input cannot be read
     beside it; CheckpointError where the checkpoint does not fit; what the programs raise.
@@ -119,10 +125,11 @@ def fork(
         arguments=running.arguments if arguments is None else list(arguments),
         parameters={**running.parameters, **(parameters or {})},
     )
+    upgrade = Upgrade(allow_dropped, None if new_aggregates is None else NewAggregates(new_aggregates))
     # Paths in the programs are as the running one has them.
     with working_as(running):
         old, new = planned(running), planned(changed)
-        return _compared(checkpoint, old, new, length_ms, tuple(key), allow_dropped)
+        return _compared(checkpoint, old, new, length_ms, tuple(key), upgrade)
 
 
 # --- both sides -----------------------------------------------------------------------------------
@@ -134,12 +141,12 @@ def _compared(
     new: PhysicalPlan,
     length_ms: int | None,
     key: tuple[str, ...],
-    allow_dropped: bool,
+    upgrade: Upgrade,
 ) -> ForkResult:
     input = CheckpointInput(checkpoint, old, length_ms)
     tapes, notes = input.of(new)
     before = run_side(old, checkpoint, input.tapes)
-    after = run_side(new, checkpoint, tapes, allow_dropped=allow_dropped)
+    after = run_side(new, checkpoint, tapes, upgrade)
     names = _names({**before, **after})
     notes += [
         f"only the {which} program has the sink {names[id]!r}: all of its rows are a difference"

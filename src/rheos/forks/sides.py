@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.connectors.collect import CollectSink
 from rheos.forks.tape import Tape, TapedSource
 from rheos.graph.nodes import SinkSpec, SourceSpec
@@ -41,14 +42,13 @@ def run_side(
     plan: PhysicalPlan,
     checkpoint: CopiedCheckpoint,
     tapes: Mapping[OperatorId, Tape],
-    *,
-    allow_dropped: bool = False,
+    upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> dict[OperatorId, SinkOutput]:
     """The outputs, by sink. `tapes` has one for each source of the plan.
 
     Raises CheckpointError where the checkpoint does not fit the program, and what the program raises.
     """
-    result = world_of(_taped(plan, tapes), checkpoint, allow_dropped=allow_dropped).run()
+    result = world_of(_taped(plan, tapes), checkpoint, upgrade).run()
     return {
         sink.id: SinkOutput(sink.name, _key(plan, chain, rows.column_names), rows)
         for chain in plan.chains
@@ -57,7 +57,7 @@ def run_side(
     }
 
 
-def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, *, allow_dropped: bool) -> World:
+def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, upgrade: Upgrade) -> World:
     """A world in which the plan, whose sources are tapes, goes on from the checkpoint until they are
     read."""
     folder = checkpoint.savepoint.id
@@ -66,9 +66,11 @@ def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, *, allow_dropped:
         job=checkpoint.savepoint.job,
         checkpoint=CheckpointConfig(interval_ms=None),
         from_savepoint=folder,
-        allow_dropped=allow_dropped,
+        allow_dropped=upgrade.allow_dropped,
         # The files of a database are read by that database alone.
-        state=StateConfig(Backend.ROCKSDB if any(files) else Backend.MEMORY).without_limits(),
+        state=StateConfig(
+            Backend.ROCKSDB if any(files) else Backend.MEMORY, new_aggregates=upgrade.new_aggregates
+        ).without_limits(),
         history=None,
         until_now=True,
     )

@@ -354,13 +354,18 @@ def _cell(agg: Agg, schema: pa.Schema) -> Cell:
     return running.cell()
 
 
-def running_shape(port: PortType, aggregates: Mapping[str, Agg], schema: pa.Schema) -> StateShape:
-    """What state of these aggregates over columns of `schema` is, by the key of the port. An aggregate
-    that is new starts from nothing, so none is required."""
+def running_shape(
+    port: PortType, aggregates: Mapping[str, Agg], schema: pa.Schema, *, retracts: bool = False
+) -> StateShape:
+    """Return what state of these aggregates over columns of `schema` is, by the key of the port.
+
+    An aggregate that is new starts from nothing, so none is required; unless its input `retracts`: it
+    cannot take out rows that it has not counted.
+    """
     fields = []
     for name, agg in aggregates.items():
         running = agg.running(schema)
         assert running is not None, f"{agg} cannot be kept running: checked where it is written"
         shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
-        fields.append(FieldShape(name=name, type=shape, required=False))
+        fields.append(FieldShape(name=name, type=shape, required=retracts))
     return keyed_shape(port, Holds.RUNNING, TypeShape(name="aggregates", fields=fields))

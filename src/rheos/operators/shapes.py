@@ -46,12 +46,19 @@ from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.progress import FIRED
-from rheos.operators.window.tables import AggregateTable, Tables
+from rheos.operators.window.tables import AggregateTable, KeptTable, Tables
 from rheos.operators.window.undecided import STATE as UNDECIDED
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.polars_frames import arrow_table
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.shapes import (
+    AGGREGATES,
+    ROWS_OF_AGGREGATES,
+    FieldShape,
+    Holds,
+    StateShape,
+    TypeShape,
+)
 from rheos.protocol.snapshots import StateKind
 from rheos.state.describe import type_shape
 
@@ -195,4 +202,5 @@ def _stored(table: AggregateTable, nothing: pl.DataFrame) -> TypeShape:
         FieldShape(name=name, type=TypeShape(name=str(canonical(made.field(name).type))))
         for name in table.required
     ]
-    return TypeShape(name="columns", fields=fields)
+    label = ROWS_OF_AGGREGATES if isinstance(table, KeptTable) else AGGREGATES
+    return TypeShape(name="columns", label=label, fields=fields)

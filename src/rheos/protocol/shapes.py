@@ -35,6 +35,15 @@ WINDOW = "window"
 group."""
 
 
+AGGREGATES = "aggregates"
+"""The label of the value of window state that built-in aggregates keep: a window can do without what
+an aggregate keeps that is new (`NewAggregates`)."""
+
+
+ROWS_OF_AGGREGATES = "rows of aggregates"
+"""The same, of rows that all aggregates by expressions share: rows from before lack a new column."""
+
+
 VALUE = "value"
 """The label of key columns that are values of a key: they stand last, and do not decide the key group,
 either."""

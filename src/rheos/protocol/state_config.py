@@ -21,6 +21,16 @@ class Backend(Enum):
     """On the worker's local disk, with a cache in memory: state may be many times the budget."""
 
 
+class NewAggregates(Enum):
+    """What a new aggregate gives for windows that have rows from before the program changed."""
+
+    NULL = "null"
+    """Null: these windows cannot know its value."""
+
+    SINCE = "since"
+    """The value of the rows since the change."""
+
+
 @dataclass(frozen=True)
 class StateConfig:
     """`rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`; the word
@@ -37,6 +47,8 @@ class StateConfig:
     one operator, where neither event time nor a time to live bounds them. More ends the job."""
     matches_per_key: int = 100_000
     """Largest number of partial matches of a pattern that one key may have. More ends the job."""
+    new_aggregates: NewAggregates | None = None
+    """Set by the setting of the same name. None refuses windows that lack an aggregate."""
 
     @property
     def limits(self) -> StateConfig:

@@ -101,7 +101,7 @@ class TableSpec(OperatorSpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         shapes = {}
         for name, kept in _Plan(self, ports[0]).states.items():
-            shape = running_shape(ports[0], kept.aggregates, kept.schema)
+            shape = running_shape(ports[0], kept.aggregates, kept.schema, retracts=self.of_changes)
             beside = [
                 FieldShape(
                     name=column,

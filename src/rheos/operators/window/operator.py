@@ -32,7 +32,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -52,6 +52,7 @@ from rheos.operators.window.trigger import Firing
 from rheos.operators.window.waiting import WaitingRows
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
+from rheos.protocol.state_config import NewAggregates
 from rheos.state.key_limit import CountedLimit, KeyContents
 
 _TIME = pl.Datetime("ms", "UTC")
@@ -69,6 +70,7 @@ class WindowAggregateOperator(WindowOperator):
         self._totals = tables.totals
         self._others = tables.others
         self._of_nothing = tables.of_nothing
+        self._needs = tables.needs
         self._index = self._store(self._totals.merge, self._totals.reduce_of)
         self._other_stores = [self._store(table.merge) for table in self._others]
         # Fixed windows end; a session of a key may not.
@@ -169,6 +171,9 @@ class WindowAggregateOperator(WindowOperator):
             of_nothing = self._of_nothing.get(name)
             if of_nothing is not None:
                 value = value.fill_null(of_nothing)
+            lacks = self._totals.lacks(self._needs[name])
+            if lacks is not None:
+                value = pl.when(lacks).then(None).otherwise(value)
             results.append(value.alias(name))
         results.append((end - 1).alias(TS))
         if WM in self.ctx.outputs[MAIN].schema.names:
@@ -183,7 +188,7 @@ class WindowAggregateOperator(WindowOperator):
     def _layouts(self) -> Iterator[PaneLayout]:
         totals = self._totals
         yield PaneLayout(totals.name, self._index, totals.merge_totals)
-        if totals.has_exact:
+        if totals.has_limbs:
             limbs = totals.merge_limbs
             yield PaneLayout(totals.sums_name, self._index, limbs, totals.limb_order, measures=False)
         for table, store in zip(self._others, self._other_stores, strict=True):
@@ -194,16 +199,46 @@ class WindowAggregateOperator(WindowOperator):
     def _restore(self, restored: Restored) -> None:
         totals, pane = self._totals, self._windows.pane
         nothing = empty_frame(self.ctx.ports[0].schema, self._used)
-        there = False
-        optional = totals.optional
-        for frame in self._restored_frames(restored, totals.name, totals.kinds(nothing), optional):
+        others = self._stored_of_others(restored)
+
+        def completed(frame: pl.DataFrame) -> pl.DataFrame:
+            return self._completed(frame, others, nothing)
+
+        kinds, optional = totals.kinds(nothing), totals.optional
+        for frame in self._restored_frames(restored, totals.name, kinds, optional, completed):
             self._note_restored(frame)
-            there = there or bool(frame.height)
             self._add(self._index, totals.merge([frame.select(pl.exclude(KEY_GROUP))], pane))
         for long in self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing), ()):
             self._add(self._index, totals.with_limbs(nothing, long))
         for table, store in zip(self._others, self._other_stores, strict=True):
-            if there and table.name not in self._progress.states:
-                raise self._missing_state(table.name, table.name)
-            for frame in self._restored_frames(restored, table.name, table.kinds(nothing), ()):
+            kinds = table.kinds(nothing)
+            nullable = () if self.ctx.state.new_aggregates is None else kinds
+            for frame in self._restored_frames(restored, table.name, kinds, nullable):
                 self._add(store, frame.select(*self._keys, *pane, *table.required))
+
+    def _stored_of_others(self, restored: Restored) -> set[str]:
+        """What is stored beside the totals, by the names that aggregates need it by."""
+        found: set[str] = set()
+        for table in self._others:
+            if table.name in self._progress.states:
+                columns = next((of.column_names for of in restored.get(table.name, ())), ())
+                found |= table.stored_of(columns)
+        return found
+
+    def _completed(
+        self, panes: pl.DataFrame, others: Container[str], nothing: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Restored panes of the totals, with what aggregates need that are new since they were
+        written: as of no rows, and marked where the user wants null for them."""
+        stored = self._totals.stored_of(panes.columns)
+        needed = dict.fromkeys(need for needs in self._needs.values() for need in needs)
+        lacking = [need for need in needed if need not in stored and need not in others]
+        if not lacking or not panes.height:
+            return self._totals.completed(panes, nothing)
+        match self.ctx.state.new_aggregates:
+            case NewAggregates.NULL:
+                return self._totals.marked(self._totals.completed(panes, nothing), lacking)
+            case NewAggregates.SINCE:
+                return self._totals.completed(panes, nothing)
+            case None:
+                raise self._missing_state(self._totals.name, min(lacking))

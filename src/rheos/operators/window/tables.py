@@ -9,7 +9,7 @@ them by key and pane: `TotalsTable` that of all that are reduced, a row per key 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 import numpy as np
@@ -52,6 +52,9 @@ from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
 
 _EXACT = "exact."
+_LACKS = "__lacks."
+"""Begins the names of marks of panes that were written before an aggregate was there. Marks are counts,
+kept among the limbs of exact sums: these may be missing, and are added up."""
 _BEYOND = "beyond."
 LIMB = (_COLUMN, _BIN, _LIMB) = "column", "bin", "limb"
 """The columns of a limb where each is a row."""
@@ -121,6 +124,14 @@ class AggregateTable(ABC):
         """Columns that are stored besides; what was written without them is read."""
         return []
 
+    @abstractmethod
+    def needs(self) -> dict[str, list[str]]:
+        """Return, by aggregate, the names of what must be stored for its result."""
+
+    def stored_of(self, columns: Iterable[str]) -> set[str]:
+        """Return what is stored, by the names of `needs`, where its state has these columns."""
+        return {self.name}
+
 
 class TotalsTable(AggregateTable):
     """The state of reduced aggregates. A row exists for every key and pane that had any row.
@@ -136,6 +147,8 @@ class TotalsTable(AggregateTable):
     def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Grouping) -> None:
         super().__init__(keys, windows)
         self._results = [state.result.alias(name) for name, state in reduced.items()]
+        self._lacks: list[str] = []
+        """What some restored panes lack, by the names of `needs`."""
         self._integers: list[str] = []
         """The columns whose sums are kept as integers."""
         self._exact: list[str] = []
@@ -144,8 +157,12 @@ class TotalsTable(AggregateTable):
         self._decimals: dict[str, DecimalSum] = {}
         """The sums and means of decimals, by their names in results."""
         columns: dict[str, Column] = {}
-        for part in (part for state in reduced.values() for part in state.parts):
-            for column in self._columns_of(part):
+        self._needs: dict[str, list[str]] = {}
+        """The columns that each aggregate is made of."""
+        for name, state in reduced.items():
+            of_state = [column for part in state.parts for column in self._columns_of(part)]
+            self._needs[name] = [column.name for column in of_state]
+            for column in of_state:
                 known = columns.setdefault(column.name, column)
                 assert known.make.meta.eq(column.make), f"{column.name!r} is of two kinds"
         columns.pop(ROWS.name, None)
@@ -185,7 +202,9 @@ class TotalsTable(AggregateTable):
                 self._sum_exactly(column)
                 self._sum_exactly(part.squares)
                 self._deviations.setdefault(part.variance.meta.output_name(), part)
-                return [count_column("exactly", column)]
+                # Counted twice: state with the sums alone lacks those of the squares.
+                squares = count_column("exactly", column, part.squares)
+                return [count_column("exactly", column), squares]
             case _:
                 assert_never(part)
 
@@ -211,6 +230,45 @@ class TotalsTable(AggregateTable):
     @property
     def has_exact(self) -> bool:
         return bool(self._exact)
+
+    @property
+    def has_limbs(self) -> bool:
+        """Whether anything is stored as limbs are."""
+        return bool(self._exact or self._lacks)
+
+    # --- aggregates that restored panes lack ------------------------------------------------------
+
+    def needs(self) -> dict[str, list[str]]:
+        return self._needs
+
+    def stored_of(self, columns: Iterable[str]) -> set[str]:
+        return set(columns)
+
+    def completed(self, frame: pl.DataFrame, nothing: pl.DataFrame) -> pl.DataFrame:
+        """Return restored panes with the columns that they lack, as those of no rows are. `nothing` is
+        a frame of no input rows."""
+        missing = [
+            make.alias(name)
+            for name, make in zip(self._names, self._makes, strict=True)
+            if name not in frame.columns
+        ]
+        if not missing:
+            return frame
+        neutral = nothing.select(missing)
+        return frame.with_columns(
+            pl.lit(value, neutral.schema[name]).alias(name)
+            for name, value in neutral.row(0, named=True).items()
+        )
+
+    def marked(self, frame: pl.DataFrame, lacking: Sequence[str]) -> pl.DataFrame:
+        """Return panes with the mark that they lack these, by the names of `needs`."""
+        self._lacks = list(dict.fromkeys([*self._lacks, *lacking]))
+        return frame.with_columns(pl.lit(1, pl.Int64).alias(_lacks_column(name)) for name in lacking)
+
+    def lacks(self, needs: Sequence[str]) -> pl.Expr | None:
+        """Return which results of `finish` are of panes that lack any of these; None if none is."""
+        marks = [pl.col(_lacks_column(name)) > 0 for name in needs if name in self._lacks]
+        return pl.any_horizontal(marks) if marks else None
 
     def partial(
         self, rows: pl.DataFrame, by: Sequence[str], spans: Sequence[pl.Expr] = ()
@@ -321,7 +379,11 @@ class TotalsTable(AggregateTable):
             for name, part in self._deviations.items()
         ]
         sums += [self._of_decimals(frame, name, part) for name, part in self._decimals.items()]
-        return frame.hstack(sums).select(*self.keys, *self.window, *self._results)
+        lacks = [
+            pl.col(name) if name in frame.columns else pl.lit(0, pl.Int64).alias(name)
+            for name in map(_lacks_column, self._lacks)
+        ]
+        return frame.hstack(sums).select(*self.keys, *self.window, *self._results, *lacks)
 
     def _of_decimals(self, frame: pl.DataFrame, name: str, part: DecimalSum) -> pl.Series:
         """Return sums or means of decimals. Raises SumTooLarge."""
@@ -379,7 +441,9 @@ class TotalsTable(AggregateTable):
         pane = self.pane
         frames = [self.partial(nothing.with_columns(long.clear()[name] for name in pane), pane)]
         for (name, position), part in long.partition_by(_COLUMN, _BIN, as_dict=True).items():
-            if name in self._exact:
+            if name.startswith(_LACKS):
+                self._lacks = list(dict.fromkeys([*self._lacks, name.removeprefix(_LACKS)]))
+            if name in self._exact or name.startswith(_LACKS):
                 value = pl.col(_LIMB).alias(f"{_EXACT}{name}.{position}")
                 frames.append(part.select(*self.keys, *pane, value))
         return self.merge(frames, pane)
@@ -401,6 +465,7 @@ class GatheredTable(AggregateTable):
         """From how many rows on those that need not be kept are looked for."""
         self._value = first.value.alias(VALUE)
         self._results: list[pl.Expr] = []
+        self._all = list(gathered)
         reduced: dict[str, Reduced] = {}
         for name, state in gathered.items():
             if isinstance(state.result, Reduced):
@@ -414,6 +479,9 @@ class GatheredTable(AggregateTable):
     @property
     def required(self) -> list[str]:
         return [VALUE]
+
+    def needs(self) -> dict[str, list[str]]:
+        return {key: [self.name] for key in self._all}
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return self._kept(rows.select(*self.keys, *by, self._value).drop_nulls(VALUE), by)
@@ -458,11 +526,15 @@ class CountedTable(AggregateTable):
         first = next(iter(counted.values()))
         self.name = first.state
         self._value = first.value.alias(VALUE)
+        self._all = list(counted)
         self._results = [state.result.alias(name) for name, state in counted.items()]
 
     @property
     def required(self) -> list[str]:
         return [VALUE, COUNT]
+
+    def needs(self) -> dict[str, list[str]]:
+        return {key: [self.name] for key in self._all}
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         values = rows.select(*self.keys, *by, self._value).drop_nulls(VALUE)
@@ -502,11 +574,21 @@ class KeptTable(AggregateTable):
         """From how many rows on those that need not be kept are looked for."""
         self.name = kept_name(self._most)
         self._columns = sorted({column for state in kept.values() for column in state.columns})
+        self._needs = {
+            name: [f"{self.name}: {input_name(column)}" for column in state.columns]
+            for name, state in kept.items()
+        }
         self._results = [state.result.alias(name) for name, state in kept.items()]
 
     @property
     def required(self) -> list[str]:
         return [input_name(column) for column in self._columns]
+
+    def needs(self) -> dict[str, list[str]]:
+        return self._needs
+
+    def stored_of(self, columns: Iterable[str]) -> set[str]:
+        return {f"{self.name}: {column}" for column in columns}
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         kept = rows.select(*self.keys, *by, *self.required)
@@ -609,6 +691,12 @@ class Tables:
             name: state.of_nothing for states in gathered.values() for name, state in states.items()
         }
         """The results of aggregates in windows that have no row in their table."""
+        self.needs = {
+            name: needs
+            for table in (self.totals, *self.others)
+            for name, needs in table.needs().items()
+        }
+        """By aggregate, the names of what must be stored for its result."""
         used = dict.fromkeys(column for agg in aggregates.values() for column in agg.columns)
         self.inputs = {input_name(column): column for column in used}
         """The columns of the input that state is made of, by their names in frames."""
@@ -645,6 +733,10 @@ def _summed_column(name: str) -> str:
     if name.startswith(UNITS):
         return name.removeprefix(UNITS).partition(".")[2]
     return name.removeprefix(SQUARES)
+
+
+def _lacks_column(name: str) -> str:
+    return f"{_EXACT}{_LACKS}{name}.0"
 
 
 def _without_zeros(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -20,7 +20,7 @@ of its key; `merging` says how, and a row that may be late waits in `undecided`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -342,12 +342,15 @@ class WindowOperator(Operator):
         state: str,
         kinds: Mapping[str, pl.DataType],
         nullable: Container[str],
+        completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The tables of a state, without the panes that were purged after they were written, and with
-        the columns of `kinds` in these types. Raises UnrestorableError where one lacks a column that is
-        not among the `nullable`."""
+        the columns of `kinds` in these types. `completed` may add columns before. Raises
+        UnrestorableError where one lacks a column that is not among the `nullable`."""
         for table in restored.get(state, ()):
             frame = self._progress.still_there(pl.DataFrame(table))
+            if completed is not None:
+                frame = completed(frame)
             yield frame.with_columns(self._fitting(state, frame, kinds, nullable))
 
     def _fitting(
