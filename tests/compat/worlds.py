@@ -16,7 +16,7 @@ from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.protocol.state_config import Backend, NewAggregates, StateConfig
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig
@@ -112,6 +112,8 @@ def begin(
     files: Mapping[str, bytes] | None = None,
     from_savepoint: str | None = None,
     allow_dropped: bool = False,
+    new_aggregates: NewAggregates | None = None,
+    renamed: Mapping[str, str] | None = None,
     published: Mapping[str, Mapping[str, Rows]] | None = None,
     backend: Backend = Backend.MEMORY,
     seed: int = 7,
@@ -130,7 +132,8 @@ def begin(
         task=TaskConfig(batch_rows=16),
         from_savepoint=from_savepoint,
         allow_dropped=allow_dropped,
-        state=StateConfig(backend),
+        state=StateConfig(backend, new_aggregates=new_aggregates),
+        renamed=renamed or {},
     )
     stored = files or {}
     log = {path for path in stored if path.startswith(f"{JOB}/log/")}
