@@ -193,7 +193,7 @@ ASKS_NOBODY = {
     "TableSink": "made into a PreparedTable",
     "PreparedTable": "staged as files; the driver publishes (`PUBLICATION`)",
     "TableLookup": "looks a Polars frame up",
-    "TableCommitter": "`PUBLICATION`, see test_a_publication_that_does_not_return_is_not_repeated",
+    "TableCommitter": "`PUBLICATION`, made by LoneCalls, which tests/test_bounded_calls.py tests",
     "TransactionCommitter": "a TableCommitter",
     "DeltaCommitter": "a TableCommitter",
     "IcebergCommitter": "a TableCommitter",

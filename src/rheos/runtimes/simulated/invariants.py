@@ -269,7 +269,9 @@ class Watch:
             self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
 
     def publishing(self, message: control.SinkPublished) -> None:
-        """Check what the driver notifies the subtasks of."""
+        """Check what the driver notifies the subtasks of, where commits are watched."""
+        if message.operator not in self.on_driver:
+            return
         for entry in self.completed.values():
             if entry.attempt != message.attempt or entry.checkpoint > message.checkpoint:
                 continue
