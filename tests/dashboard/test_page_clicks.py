@@ -252,6 +252,15 @@ def test_a_chart_zooms_and_keeps_its_zoom(page: Any, server: FedServer) -> None:
     assert "orders to kafka, p99" in labels
 
 
+def test_legends_have_the_names_of_operators(page: Any, server: FedServer) -> None:
+    names = {"orders": "purchases", "postgres": "a table", "kafka": "a table"}
+    go(page, server, View("", lambda: [FedJob(plan=fed_jobs.plan(names))], "overview"))
+    labels = page.locator(".u-legend .u-label").all_inner_texts()
+    assert "purchases to a table (kafka), p99" in labels
+    values = page.locator(".u-legend .u-value").all_inner_texts()
+    assert all(values)
+
+
 def test_slots_are_in_the_order_of_their_numbers(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob()], "operators"))
     found = page.locator(".slots tbody td:first-child").all_inner_texts()

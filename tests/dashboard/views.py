@@ -180,6 +180,7 @@ _IS_SHOWN = """() => {
     const parts = (selector, there) => [...document.querySelectorAll(selector)].every(there);
     return text.trim() !== "" && !text.includes("Looking for") && document.fonts.status === "loaded"
         && parts(".tab:not([hidden]) section.lines", (each) => each.querySelector("canvas, .charts p"))
+        && (!document.querySelector(".actions") || parts(".graph", (each) => each.querySelector("svg")))
         && parts(".tab:not([hidden])", (each) => each.innerText.trim() !== "");
 }"""
 

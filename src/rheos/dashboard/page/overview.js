@@ -16,9 +16,10 @@ export const overviewTab = {
     const [facts, findings, failure, drawing, lines] = ["facts-place", "findings-place", "failure", "graph", "lines"]
       .map((name) => element("section", { class: name }));
     place.replaceChildren(facts, findings, failure, drawing, lines);
-    timelines(lines, page, LOAD, signal);
+    const named = timelines(lines, page, LOAD, signal);
     const draw = () => {
       if (page.job === null) return;
+      named();
       show(facts, factsOf(page));
       show(findings, findingsList(page.health, page.key));
       show(failure, page.job.failure ? [element("h2", {}, "Last error"), element("pre", {}, page.job.failure)] : null);

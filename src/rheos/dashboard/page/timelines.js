@@ -28,11 +28,12 @@ const EVERY_MS = 10_000;
 const BESIDE_EACH_OTHER = 900;
 const GAP = 24;
 
-// Fills `place` now and every ten seconds, until `signal` aborts, with `lines` of the job of `page`.
+// Fills `place` now and every ten seconds, until `signal` aborts, with `lines` of the job of `page`. Returns
+// a function to call when the page has changed: legends need the names of the plan.
 export function timelines(place, page, lines, signal) {
   const query = [...lines.map((line) => line.figure), "uptime_s"].map((name) => `figure=${name}`).join("&");
   const charts = new Map(lines.map((line) => [line, new Chart(line.title, line.unit, zoom)]));
-  const seen = { history: null, zoom: null, problem: null };
+  const seen = { history: null, zoom: null, problem: null, plan: null };
   const range = element("select", {
     "aria-label": "How far back",
     onchange: () => zoom(),
@@ -71,6 +72,11 @@ export function timelines(place, page, lines, signal) {
     seen.problem = problem?.message ?? null;
     draw();
   });
+  return () => {
+    if (seen.plan === page.plan) return;
+    seen.plan = page.plan;
+    if (seen.history !== null) draw();
+  };
 }
 
 // The moments of the chosen range, counted back from the newest.
