@@ -164,6 +164,13 @@ class TransportError(RheosError):
 class WorkerLostError(RheosError):
     """A worker process was killed, or crashed, without reporting an error of its own."""
 
+    subtask: int | None = None
+    """The subtask that it ran; None if that is not known."""
+
+    def __init__(self, what: str, *, subtask: int | None = None, **about: Any) -> None:
+        super().__init__(what, **about)
+        self.subtask = subtask
+
 
 class OutOfMemoryError(RheosError):
     """A process has no memory left, or was killed because there was none."""

@@ -162,7 +162,7 @@ env.execute("leaves")
         ("os._exit(3)", "job.py:15: operator 'map(last)': SystemExit: os._exit(3)"),
         pytest.param(
             "os.kill(os.getpid(), signal.SIGKILL)",
-            "a worker process ended without a word",
+            "killed by signal 9 (SIGKILL))",
             marks=pytest.mark.slow,
         ),
     ],

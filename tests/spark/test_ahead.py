@@ -221,7 +221,7 @@ assert SparkContext._gateway.proc is jvm.process
 assert context.master == "local[3]"
 settings = dict(context.getConf().getAll())
 assert settings["spark.app.name"] == "rheos" and settings["spark.ui.enabled"] == "false"
-assert not os.path.exists(jvm._folder)
+assert not os.path.exists(jvm._folder.path)
 assert "PYSPARK_GATEWAY_PORT" not in os.environ
 
 def forked_from():

@@ -79,7 +79,8 @@ def test_a_worker_that_ended_without_a_word_shows_no_trace_of_the_jvm() -> None:
         "An error occurred while calling o1.collectToPython.\n"
         ": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat org.x.Y"
     )
-    assert str(worker_error(raised)).splitlines()[0] == "a worker process ended without a word"
+    said = "worker of Spark lost: its process ended without an error of its own"
+    assert str(worker_error(raised)).splitlines()[0] == said
 
 
 def test_an_executor_that_spark_has_lost_is_named_with_its_reason() -> None:

@@ -11,6 +11,7 @@ from rheos.checkpoint.events import (
     Action,
     After,
     AppendLog,
+    AttemptLost,
     EndJob,
     Event,
     JobShape,
@@ -26,7 +27,7 @@ from rheos.checkpoint.events import (
 from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, LogEntry
 from rheos.checkpoint.savepoint import Restore
-from rheos.errors import FencedError, RheosError
+from rheos.errors import FencedError, RheosError, WorkerLostError
 from rheos.job import Predecessor
 from rheos.observe.event_log import EventKind, EventLevel, EventLog, OngoingCondition
 from rheos.observe.health import FindingKind, JobHealth, Severity
@@ -99,7 +100,11 @@ class EventRecorder:
         if isinstance(event, Decline | Tick):
             self._checkpoints_failed(actions, coordinator, wall_ms)
         if after is LifecycleState.STOPPING and before is not after:
-            self._failed_subtask = event.subtask if isinstance(event, SubtaskFailed) else None
+            self._failed_subtask = None
+            if isinstance(event, SubtaskFailed):
+                self._failed_subtask = event.subtask
+            elif isinstance(event, AttemptLost) and isinstance(event.error, WorkerLostError):
+                self._failed_subtask = event.error.subtask
             if coordinator.last_error is not None:
                 self._failed(coordinator.last_error, coordinator, wall_ms)
         for action in actions:

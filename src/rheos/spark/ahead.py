@@ -36,6 +36,7 @@ from rheos.spark.jvm_options import (
     surroundings,
     workers_run_this_python,
 )
+from rheos.spark.worker_exits import note_exit
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -89,10 +90,10 @@ class _Jvm:
                 self._heard.wait()
                 text = line.decode(errors="replace").rstrip("\n")
                 logged = sorted_lines.level(text)
-                if logged is None:
-                    os.write(2, line)
-                else:
+                if logged is not None:
                     LOGGER.log(*logged)
+                elif not note_exit(text):
+                    os.write(2, line)
 
     def gateway(self) -> JavaGateway | None:
         """Waits until it listens. None where it has ended before."""

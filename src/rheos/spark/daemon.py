@@ -20,6 +20,7 @@ import sys
 from importlib.machinery import PathFinder
 
 from rheos.spark import daemon_handover
+from rheos.spark.worker_exits import report_exits
 
 _BEFOREHAND = (
     "pyspark.worker",
@@ -58,9 +59,10 @@ def main() -> None:
     else:
         prefer_installed_pyspark()
         import_beforehand()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    report_exits(daemon)
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ WorkerTask = Callable[[Iterable[Any]], Iterator[Any]]
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _CRASHED = "Python worker exited unexpectedly"
 _EXECUTOR_LOST = re.compile(r"ExecutorLostFailure \(.{0,1000}? Reason: (.{1,300})")
+_TASK = re.compile(r"barrier task ResultTask\(\d+, (\d+)\)|Lost task (\d+)\.\d+ in stage")
+"""Names the task that failed. Its number is that of the subtask."""
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
@@ -92,12 +94,16 @@ def worker_error(error: BaseException) -> RheosError:
     lacking = module_lacking(text)
     if lacking is not None:
         return lacking
+    task = _TASK.search(text)
+    subtask = None if task is None else int(task.group(1) or task.group(2))
     lost = _EXECUTOR_LOST.search(text)
     if lost or _CRASHED in text:
         return WorkerLostError(
             f"Spark lost an executor: {lost.group(1)}"
             if lost
-            else "a worker process ended without a word",
+            else f"worker {'of Spark' if subtask is None else subtask} lost: its process ended without "
+            "an error of its own",
+            subtask=subtask,
             hint="was it killed, perhaps for its memory (see the log of the system)? does the program "
             "or a library call os._exit, or crash?",
         )

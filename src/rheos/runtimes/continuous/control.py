@@ -46,6 +46,9 @@ class Join(msgspec.Struct, frozen=True, tag=True):
     subtask: int
     address: str
     version: str
+    pid: int = 0
+    """Its process id on its host; 0 if it does not say."""
+    host: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import zmq
 
@@ -49,6 +49,15 @@ class Silent:
     attempt: Attempt
     subtask: int
     error: TransportError
+
+
+class WorkerProcess(NamedTuple):
+    pid: int
+    """0 if it did not say."""
+    host: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on host {self.host}"
 
 
 FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
@@ -97,6 +106,9 @@ class ControlServer:
         self._inbox: queue.SimpleQueue[FromServer] = queue.SimpleQueue()
         self._arrived = threading.Event()
         self._closing = False
+
+        self.processes: dict[int, WorkerProcess] = {}
+        """The processes of the attempt's workers that have joined, by subtask. For any thread."""
 
         # All that follows is the thread's own.
         self._attempt = Attempt(0)
@@ -203,6 +215,7 @@ class ControlServer:
     def _expect(self, attempt: Attempt, parallelism: int) -> None:
         self._attempt, self._expected = attempt, parallelism
         self._workers, self._addresses, self._heard = {}, {}, {}
+        self.processes = {}
 
     def _emit(self, message: FromServer) -> None:
         self._inbox.put(message)
@@ -242,7 +255,7 @@ class ControlServer:
             if now - heard > self._timeout_s:
                 subtask = next(i for i, worker in self._workers.items() if worker == identity)
                 error = TransportError(
-                    f"subtask {subtask} at {self._addresses[subtask]} was not heard of for "
+                    f"worker {subtask} ({self.processes[subtask]}) was not heard of for "
                     f"{self._timeout_s:g} s: its process stands still, or cannot be reached",
                     hint="where calls hold Python's lock for longer, or machines pause, raise "
                     "heartbeat_timeout",
@@ -262,6 +275,7 @@ class ControlServer:
             return
         self._workers[join.subtask] = identity
         self._addresses[join.subtask] = join.address
+        self.processes[join.subtask] = WorkerProcess(join.pid, join.host)
         self._heard[identity] = now
         if len(self._workers) == self._expected:
             addresses = [self._addresses[i] for i in range(self._expected)]

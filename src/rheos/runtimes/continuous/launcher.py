@@ -41,10 +41,13 @@ from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import is_local, single_threaded_workers
 from rheos.spark.shipping import worker_error, worker_task
+from rheos.spark.worker_exits import signal_of, signal_text
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
 """After this long, what was asked to stop is cancelled through Spark."""
+_SIGNAL_WITHIN_S = 0.5
+"""Time within which the daemon of Spark's workers reports how one has ended."""
 _SILENT_LEAVE_WITHIN_S = 1.0
 """The same where a worker is not heard of: the others need no more."""
 
@@ -236,10 +239,21 @@ class SparkLauncher:
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)
-            if isinstance(error, WorkerLostError) and self._folder is not None:
-                error = self._for_lack_of_memory() or error
+            if isinstance(error, WorkerLostError):
+                self._name_process(error)
+                if self._folder is not None:
+                    error = self._for_lack_of_memory() or error
             return RheosError(error.what) if isinstance(error, FencedError) else error
         return None
+
+    def _name_process(self, error: WorkerLostError) -> None:
+        """Say which process was lost, and which signal has killed it, as far as that is known."""
+        process = self._server.processes.get(-1 if error.subtask is None else error.subtask)
+        if process is None or not process.pid:
+            return
+        number = signal_of(process.pid, _SIGNAL_WITHIN_S) if self._folder is not None else None
+        how = f", killed by {signal_text(number)}" if number is not None else ""
+        error.what = error.what.replace(" lost:", f" lost ({process}{how}):", 1)
 
     def _for_lack_of_memory(self) -> RheosError | None:
         """Return the error of a worker of this machine that was lost, if the kernel has killed a

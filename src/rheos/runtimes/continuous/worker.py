@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -79,7 +81,9 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     transport = _transport(slot, subtask, host, zmq_context)
     waker = transport.waker()
-    join = Join(deployment.attempt, subtask, transport.address, VERSION)
+    join = Join(
+        deployment.attempt, subtask, transport.address, VERSION, os.getpid(), socket.gethostname()
+    )
     client = ControlClient(
         zmq_context,
         slot.driver,
