@@ -144,6 +144,8 @@ def test_how_the_job_ends(error: Any, said: str) -> None:
     event = driver.master.events()[0]
     assert (event.kind, event.operator) == (EventKind.ENDED, None if error is None else "map")
     assert stored(driver) == texts(driver), "the end of a job is written before its driver goes"
+    driver.master.abandon(CheckpointError("the job has ended"))
+    assert texts(driver)[-1] == said, "a runtime abandons each master at last"
 
 
 def test_a_takeover_says_which_driver_was_lost_and_how_long_it_took() -> None:

@@ -296,11 +296,12 @@ class Master:
     def abandon(self, error: RheosError) -> None:
         """No step will follow: whoever waits for a savepoint gets `error`."""
         self._story = self._coordinator.story()
-        what = f"the driver failed: {redacted(error.what)}"
-        now_ms, detail = self._clock.now_ms(), redacted(str(error))
-        self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR, detail=detail)
-        with contextlib.suppress(OSError, RheosError):
-            self._events.close()
+        if self._end is None:
+            what = f"the driver failed: {redacted(error.what)}"
+            now_ms, detail = self._clock.now_ms(), redacted(str(error))
+            self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR, detail=detail)
+            with contextlib.suppress(OSError, RheosError):
+                self._events.close()
         self._savepoints.close(error)
 
     def status(self) -> JobStatus:
