@@ -57,7 +57,7 @@ class WorkerProcess(NamedTuple):
     host: str
 
     def __str__(self) -> str:
-        return f"process {self.pid} on host {self.host}"
+        return f"process {self.pid} on host {self.host}" if self.pid else "an unknown process"
 
 
 FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
@@ -255,7 +255,8 @@ class ControlServer:
             if now - heard > self._timeout_s:
                 subtask = next(i for i, worker in self._workers.items() if worker == identity)
                 error = TransportError(
-                    f"worker {subtask} ({self.processes[subtask]}) was not heard of for "
+                    f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) was "
+                    "not heard of for "
                     f"{self._timeout_s:g} s: its process stands still, or cannot be reached",
                     hint="where calls hold Python's lock for longer, or machines pause, raise "
                     "heartbeat_timeout",
