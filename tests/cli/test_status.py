@@ -144,3 +144,8 @@ def test_on_a_terminal_the_latest_status_is_shown_and_taken_away_at_the_end() ->
     shown = out.getvalue()
     assert "1,234,568 records/s" in shown
     assert shown.endswith("\x1b[2K")
+
+
+def test_a_job_that_has_read_no_row_says_so() -> None:
+    began = replace(STATUS, records_per_s=0.0, operators=())
+    assert ", no rows yet, " in status_line(began, 0)

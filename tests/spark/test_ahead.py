@@ -56,6 +56,8 @@ class Daemon:
     def close(self) -> None:
         self.closed = True
 
+    discard = close
+
 
 @pytest.fixture(autouse=True)
 def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,8 +137,11 @@ def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
     return Overrides(settings=(*files, partial_settings.from_command(given, OPTIONS)))
 
 
-def _start_jvm(file: Path, config: Path | None, runtime: str | None, master: str | None) -> None:
-    """First of all, as it takes as long as to import what follows."""
+def _start_jvm(
+    file: Path, config: Path | None, runtime: str | None, master: str | None, *, quiet: bool
+) -> None:
+    """Start it first of all, as it takes as long as to import what follows, and announce it, as the
+    first status comes only seconds later."""
     from rheos.spark import ahead
 
     try:
@@ -146,7 +150,12 @@ def _start_jvm(file: Path, config: Path | None, runtime: str | None, master: str
     except (OSError, ValueError):
         return  # It is said where they are read.
     wanted = {"runtime": "auto", "master": "local", **said}
-    ahead.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
+    begins = ahead.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
+    if begins and not quiet:
+        from rheos.cli.terminal import say
+
+        what = "starting Spark, which usually takes about 5 s"
+        say(f"{datetime.now():%H:%M:%S} {file.name}: {what}", error=True, flush=True)
 
 
 @contextmanager
@@ -209,7 +218,7 @@ def run(
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
-        _start_jvm(file, config, runtime, master)
+        _start_jvm(file, config, runtime, master, quiet=log_json)
         from rheos.cli.run import Watched, run
         from rheos.dashboard.serving import DashboardConfig
         from rheos.protocol.durations import duration_ms

@@ -57,6 +57,14 @@ def watermark_text(watermark_ms: int | None, now_ms: int) -> str:
     return f"{text} ({duration_text(lag_ms)} behind)" if lag_ms >= 0 else f"{text} (ahead)"
 
 
+def rate_text(status: JobStatus) -> str:
+    """Return records per second, or that no row was read so far."""
+    has_read = any(operator.records_out or operator.records_in for operator in status.operators)
+    return (
+        f"{status.records_per_s:,.0f} records/s" if has_read or status.records_per_s else "no rows yet"
+    )
+
+
 def checkpoints_text(status: JobStatus) -> str:
     parts = [f"{status.checkpoints_completed:,} completed"]
     if status.checkpoints_failed:
@@ -105,7 +113,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
     return ", ".join(
         [
             f"{status.name}: {status.state.value} for {duration_text(status.running_s * 1000)}",
-            f"{status.records_per_s:,.0f} records/s",
+            rate_text(status),
             f"watermark {watermark_text(status.watermark_ms, now_ms)}",
             f"checkpoints: {checkpoints_text(status)}",
             f"busy {status.busy_ratio:.0%}",
@@ -131,7 +139,7 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
         f"restarts {status.restarts:,}",
     )
     view.add_row(
-        f"{status.records_per_s:,.0f} records/s",
+        rate_text(status),
         f"busy {status.busy_ratio:.0%}",
         f"back-pressure {status.backpressure_ratio:.0%}",
         f"watermark {watermark_text(status.watermark_ms, now_ms)}",

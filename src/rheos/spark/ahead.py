@@ -137,15 +137,16 @@ _jvm: _Jvm | None = None
 _daemon: DaemonAhead | None = None
 
 
-def start(program: str, runtime: str, master: str) -> None:
-    """Starts both for the program of that text, where that is likely right: `runtime` and `master` are
-    what the command says. Whatever hinders it is said when a session is made."""
+def start(program: str, runtime: str, master: str) -> bool:
+    """Start both for the program of that text, where that is likely right, and return whether they
+    start: `runtime` and `master` are what the command says. Whatever prevents it is reported when a
+    session is made."""
     global _jvm, _daemon
     needs_none = runtime == "simulated" or _NEEDS_NONE.search(program) is not None
     another = any(name in os.environ for name in _ANOTHER)
     another |= not master.startswith("local") or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if needs_none or another:
-        return
+        return False
     atexit.register(discard)  # Ctrl-C may come before anything else would do it.
     with contextlib.suppress(ConfigurationError, OSError, AssertionError):
         settings = jvm_settings(require_java())
@@ -154,6 +155,7 @@ def start(program: str, runtime: str, master: str) -> None:
             _jvm = _Jvm(settings)
         if workers_run_this_python():
             _daemon = DaemonAhead()
+    return _jvm is not None
 
 
 def take_jvm(conf: SparkConf) -> JavaGateway | None:
@@ -192,4 +194,4 @@ def discard() -> None:
     if jvm is not None:
         jvm.kill()
     if daemon is not None:
-        daemon.close()
+        daemon.discard()

@@ -62,6 +62,11 @@ class DaemonAhead:
             time.sleep(_LOOK_EVERY_S)
         return True
 
+    def discard(self) -> None:
+        """End one that was never taken over, at once: it has forked nothing."""
+        self._process.kill()
+        self.close()
+
     def close(self) -> None:
         """Ends it, and what it has forked. May be called again."""
         self._process.terminate()

@@ -40,7 +40,7 @@ def cql(cassandra_node: CassandraNode) -> Iterator[Any]:
 
 
 def write(node: CassandraNode, table: str, rows: pa.RecordBatch, **more: Any) -> None:
-    sink = rh.cassandra.sink(f"hostile.{table}", hosts=node.address, retry_for="10s", **more)
+    sink = rh.cassandra.sink(f"hostile.{table}", hosts=node.address, retry_for="60s", **more)
     sink.validate(rows.schema)
     writer = sink.prepared(rows.schema, ("job", "sink")).open(sink_context(rows.schema))
     try:
