@@ -100,6 +100,8 @@ def _declared(kind: Any, known: Meaning | None, where: str) -> Iterator[Meaning]
             yield from _declared(item, known, where)
         case inspect.IntType() | inspect.FloatType() | inspect.BoolType() | inspect.NoneType():
             return
+        case inspect.LiteralType():  # One of the declared values.
+            return
         case _:  # Text, or what may hold some.
             if known is None:
                 raise TypeError(
