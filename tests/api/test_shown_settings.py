@@ -48,6 +48,8 @@ OTHER = Settings(
     state=StateConfig(Backend.ROCKSDB, 512 << 20, "/scratch", 1000, 50),
     from_savepoint="/data/savepoints/1",
     allow_dropped=True,
+    new_aggregates="since",
+    renamed={"orders": "purchases"},
     batch_rows=1000,
     buffer_timeout=-1,
     credits=2,
@@ -64,7 +66,8 @@ def test_every_setting_is_shown_by_its_name() -> None:
     """The test that finds the next setting: its name is here, and its value is no repr."""
     for settings in (Settings(), OTHER):
         found = shown(settings)
-        names = {name.partition(".")[0] if name.startswith("restart") else name for name in found}
+        whole = ("restart", "renamed")
+        names = {name.partition(".")[0] if name.startswith(whole) else name for name in found}
         assert names == NAMES - {"checkpoints", "state"}
         assert not [name for name, text in found.items() if any(c in text for c in "(=<'\"")]
 
@@ -99,6 +102,9 @@ def test_what_holds_by_default() -> None:
         "state.matches_per_key": "100000",
         "from_savepoint": "none",
         "allow_dropped": "false",
+        "new_aggregates": "none",
+        "state.new_aggregates": "none",
+        "renamed": "none",
         "batch_rows": "16384",
         "buffer_timeout": "10ms",
         "credits": "4",

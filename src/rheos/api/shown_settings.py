@@ -56,6 +56,11 @@ def _shown(group: Any, prefix: str, defaults: dict[str, Any]) -> Iterator[tuple[
             yield from _strategy(name, value)
         elif not setting.repr and value is not None:
             yield name, host_alone(value)
+        elif isinstance(value, Mapping):
+            for key, each in value.items():
+                yield f"{name}.{key}", redacted(str(each))
+            if not value:
+                yield name, "none"
         elif setting.name in _CONCEALED and not isinstance(value, str | None):
             yield name, f"of the program ({type(value).__name__})"
         else:
