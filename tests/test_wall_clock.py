@@ -10,6 +10,7 @@ READS = re.compile(r"\btime\.time(?:_ns)?\(|\.now_(?:ms|ns)\(\)|datetime\.now\("
 PARTS_OF_THEIR_OWN = ("testing/", "bench/", "runtimes/simulated/")
 WALL_TIME = {
     "cli/event_log.py": "times of events, for display",
+    "cli/main.py": "the time of a line of progress, for display",
     "cli/status.py": "the watermark's lag, which is a difference to wall time",
     "cli/waiting.py": "since when a request waits, for display",
     "connectors/generator.py": "due times of rows, which are values",
