@@ -177,7 +177,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         staging="0123456789ab",
         schema=SCHEMA.serialize().to_pybytes(),
         event_time="at",
-        files=[staging_manifest.StagedRowsFile("00000-7.parquet", 3, 5, 9, b"1234")],
+        files=[staging_manifest.StagedFile("00000-7.parquet", 3, 5, 9, b"1234")],
     )
     note = driver_note.DriverNote(
         owner="a", driver="d", process=msgspec.json.encode(this_process()), since_ms=5, job=_JOB
