@@ -28,7 +28,7 @@ class Watch:
         self._ending = threading.Event()
 
     def newest(self, sink: str) -> int:
-        return max(self.counts[sink], default=-1)
+        return max(list(self.counts[sink]), default=-1)  # Others write it meanwhile.
 
     def lost(self, sink: str, below: int) -> int:
         """Return how many of the numbers below `below` are not published."""
@@ -36,7 +36,7 @@ class Watch:
         return sum(number not in counts for number in range(below))
 
     def doubled(self, sink: str) -> int:
-        return sum(count > 1 for count in self.counts[sink].values())
+        return sum(count > 1 for count in list(self.counts[sink].values()))
 
     @contextmanager
     def watching(self) -> Iterator[Watch]:

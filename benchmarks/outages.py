@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import signal
 import sys
 import tempfile
 import threading
@@ -237,6 +238,8 @@ def main() -> None:
     faults = [each for each in known if not options.only or "-".join(each) in options.only]
     if not faults:
         given.error(f"--only takes some of {', '.join('-'.join(each) for each in known)}")
+    # Servers and mounts go, also where it is asked to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     struck = [each for each in faults if each[1] != EMPTIED]
     if struck:
         strike_all(struck, options.away)
