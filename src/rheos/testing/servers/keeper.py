@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 _GRACE_S = 20.0
@@ -52,6 +53,7 @@ def main(log: str, folder: str, ends_by: int, user: str, command: list[str]) -> 
         readable, _, _ = select.select([0, ended], [], [], _LOOK_S)
         said = os.read(0, 1) if 0 in readable else None
         if said == b"k":
+            _thaw(server.pid)
             server.kill()
             return server.wait()
         if said == b"s":
@@ -74,11 +76,35 @@ def _identity(user: str) -> dict[str, Any]:
 
 
 def _end(server: subprocess.Popen[bytes], ends_by: int) -> int:
+    _thaw(server.pid)
     server.send_signal(ends_by)
     with contextlib.suppress(subprocess.TimeoutExpired):
         return server.wait(_GRACE_S)
     server.kill()
     return server.wait()
+
+
+def _thaw(server: int) -> None:
+    """Let the server and its children continue: while they are suspended (`Server.freeze`), they see
+    neither a signal nor the end of their parent, and would stay for ever."""
+    of_parents = _children()
+    waiting = [server]
+    while waiting:
+        pid = waiting.pop()
+        waiting += of_parents.get(pid, [])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _children() -> dict[int, list[int]]:
+    """Return the processes of each parent. Without /proc, as on macOS, there are none."""
+    of_parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name of a program, in brackets, may hold anything.
+            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+            of_parents.setdefault(parent, []).append(int(stat.parent.name))
+    return of_parents
 
 
 def _die_with_parent() -> None:
