@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from rheos.cli.terminal import say_lines
+
 
 def show_dashboard() -> int:
     """Print the dashboard for Grafana."""
@@ -17,5 +19,5 @@ def show_alerts() -> int:
     """Print the alerting rules for Prometheus."""
     from rheos.health.alert_rules import rule_file
 
-    print(rule_file(), end="")
+    say_lines(rule_file().rstrip())
     return 0

@@ -35,6 +35,8 @@ _PLACE = {
 """By which columns a row of state is the same before and after. Rows of other states come and go."""
 _BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
 """Each entry of these is a row by itself."""
+_PURGED = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
+"""States whose rows also go without being written: with their windows."""
 _WINDOW = ("window_start", "window_end")
 """Columns of states that are by key and window."""
 
@@ -169,7 +171,8 @@ class KeyStates:
     def _shown(
         self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape
     ) -> StateRows | None:
-        if delta is not None and delta.unchanged:
+        unchanged = delta is not None and delta.unchanged
+        if unchanged and Holds(shape.holds) not in _PURGED:
             return self._last.get(part.state)
         if Holds(shape.holds) in _BY_ENTRY:
             rows = self._by_entry(part, delta, shape)

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -26,7 +28,7 @@ from rheos.graph.row_functions import is_row_function
 Tree: TypeAlias = Any
 """A part of an expression: a dict with one key, or the text "Element" or "Len"."""
 
-_MOST_ROUNDED = 8
+_MOST_AWAY: Final = 8
 """How many floats away Polars may read a number."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -67,7 +69,14 @@ def tree_of(expr: pl.Expr) -> Tree | None:
 
 def expression_of(tree: Tree) -> pl.Expr:
     """Return the expression, of the same types. An infinite literal, or NaN, is 0. Raises FAILURES."""
-    return _read(_with_floats(tree, _written))
+    numbers: list[str] = []
+
+    def placed(value: float | None) -> str:
+        numbers.append(_written(value))
+        return f"{_PLACE}{len(numbers) - 1}"
+
+    form = json.dumps(_with_floats(tree, placed))
+    return _read(_PLACED.sub(lambda found: numbers[int(found[1])], form) if numbers else form)
 
 
 def is_whole(tree: Tree) -> bool:
@@ -75,25 +84,41 @@ def is_whole(tree: Tree) -> bool:
     return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
 
 
-def _read(tree: Tree) -> pl.Expr:
-    return pl.Expr.deserialize(StringIO(json.dumps(tree)), format="json")
+_PLACE: Final = "\0float "
+_PLACED: Final = re.compile(r'"\\u0000float (\d+)"')
+"""Where a float stands in the form until its digits are there."""
+
+
+def _read(form: str) -> pl.Expr:
+    return pl.Expr.deserialize(StringIO(form), format="json")
 
 
 @lru_cache(1024)
-def _written(value: float | None) -> float:
-    """Return the number to write, so that Polars reads `value`.
+def _written(value: float | None) -> str:
+    """Return the digits by which Polars reads `value`.
 
-    Polars' reader of JSON rounds some numbers of 16 and more digits to another float nearby.
+    Polars' reader of JSON takes the digits for a float, and multiplies it by a power of ten. So it may
+    read another float nearby. Other digits, also more of them, lead to this one: always from 1e-5 to
+    1e22, and nearly always beyond. Raises ComputeError if none do.
     """
-    if value is None:
-        return 0.0
-    above = below = value
-    for _ in range(_MOST_ROUNDED):
-        for candidate in (above, below):
-            if pl.select(_read({"Literal": {"Scalar": {"Float64": candidate}}})).item() == value:
-                return candidate
-        above, below = math.nextafter(above, math.inf), math.nextafter(below, -math.inf)
+    for digits in _spellings(value or 0.0):
+        literal = f'{{"Literal":{{"Scalar":{{"Float64":{digits}}}}}}}'
+        if pl.select(_read(literal)).item() == (value or 0.0):
+            return digits
     raise pl.exceptions.ComputeError(f"Polars does not read {value!r}")
+
+
+def _spellings(value: float) -> Iterator[str]:
+    """Yield ways to write a number or one nearby, the usual one first."""
+    yield repr(value)
+    exact, sign = Decimal(abs(value)), "-" if value < 0 else ""
+    for digits in (17, 18, 19, 16, 15):
+        exponent = exact.adjusted() - digits + 1
+        whole = int(exact.scaleb(-exponent))
+        step = max(1, int(math.ulp(float(whole))))
+        for away in range(_MOST_AWAY):
+            yield f"{sign}{whole + away * step}e{exponent}"
+            yield f"{sign}{whole - away * step}e{exponent}"
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
@@ -188,7 +213,9 @@ def _calls_python(tree: Tree) -> bool:
     return any(isinstance(tree.get(name), list | dict) for name in _PYTHON)
 
 
-def _with_floats(tree: Tree, write: Callable[[float | None], float], *, literal: bool = False) -> Tree:
+def _with_floats(
+    tree: Tree, write: Callable[[float | None], float | str], *, literal: bool = False
+) -> Tree:
     """Return the tree with each float of a literal as `write` gives it."""
     if isinstance(tree, list):
         return [_with_floats(branch, write, literal=literal) for branch in tree]

@@ -221,7 +221,8 @@ class WindowAggregateOperator(WindowOperator):
         found: set[str] = set()
         for table in self._others:
             if table.name in self._progress.states:
-                columns = next((of.column_names for of in restored.get(table.name, ())), ())
+                # No table here: no value was kept for these panes, of any column.
+                columns = next((of.column_names for of in restored.get(table.name, ())), table.required)
                 found |= table.stored_of(columns)
         return found
 
