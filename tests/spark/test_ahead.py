@@ -121,13 +121,13 @@ def test_none_is_started_where_the_environment_asks_for_another(
     assert Jvm.there == []
 
 
-def test_none_is_started_that_would_write_an_archive_of_too_few_classes(
+def test_the_first_run_starts_it_too_and_it_writes_the_archive_of_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new = {**SETTINGS, OPTIONS: "-XX:ArchiveClassesAtExit=new"}
     monkeypatch.setattr(ahead, "jvm_settings", lambda version: new)
-    ahead.start(PROGRAM, "auto", "local")
-    assert Jvm.there == []
+    assert ahead.start(PROGRAM, "auto", "local")
+    assert len(Jvm.there) == 1
 
 
 def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

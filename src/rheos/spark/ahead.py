@@ -28,7 +28,6 @@ from rheos.host.scratch import OwnedFolder
 from rheos.spark.daemon_ahead import DaemonAhead
 from rheos.spark.jvm_lines import LOGGER, JvmLines
 from rheos.spark.jvm_options import (
-    OPTIONS,
     jvm_settings,
     local_environment,
     require_java,
@@ -149,10 +148,9 @@ def start(program: str, runtime: str, master: str) -> bool:
         return False
     atexit.register(discard)  # Ctrl-C may come before anything else would do it.
     with contextlib.suppress(ConfigurationError, OSError, AssertionError):
-        settings = jvm_settings(require_java())
-        # A JVM that is to write the archive of Spark's classes must not end before it has seen them.
-        if "ArchiveClassesAtExit" not in settings[OPTIONS]:
-            _jvm = _Jvm(settings)
+        # Also one that is to write the archive of Spark's classes: if it is killed, it writes none.
+        # If Python is killed in these seconds, the archive has few classes, and starts stay slower.
+        _jvm = _Jvm(jvm_settings(require_java()))
         if workers_run_this_python():
             _daemon = DaemonAhead()
     return _jvm is not None
