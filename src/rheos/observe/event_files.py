@@ -15,6 +15,7 @@ import msgspec
 
 from rheos.errors import UnrestorableError
 from rheos.observe.event_log import MAX_EVENTS, JobEvent
+from rheos.observe.job_files import decode_file, sealed_file
 from rheos.protocol.ports import Store
 from rheos.protocol.sealed import Sealed
 
@@ -54,13 +55,7 @@ def decode_events(path: str, data: bytes, job: str) -> list[JobEvent]:
     Raises:
         UnrestorableError: the file is damaged, or another job's.
     """
-    sealed = _sealed(path)
-    if len(data) > MAX_BYTES:
-        raise sealed.damaged(f"it has {len(data)} bytes, and none has more than {MAX_BYTES}")
-    file = sealed.decoded(sealed.open(data)[1], _decoder)
-    if file.job != job:
-        raise sealed.damaged(f"it is of the job {file.job!r}")
-    return file.events
+    return decode_file(_sealed(path), data, _decoder, job, MAX_BYTES).events
 
 
 def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
@@ -92,10 +87,4 @@ def _own(paths: Iterable[str]) -> list[str]:
 
 
 def _sealed(path: str) -> Sealed:
-    return Sealed(
-        what=f"the event log {path}",
-        key="events",
-        newest=FORMAT,
-        if_damaged="delete it: the job does without",
-        if_later="read it with the version of rheos that wrote it, or a later one",
-    )
+    return sealed_file(f"the event log {path}", "events", FORMAT)

@@ -17,6 +17,7 @@ import msgspec
 
 from rheos.errors import UnrestorableError
 from rheos.observe.history import FiguresMoment, HistoryConfig, columns, moments_of
+from rheos.observe.job_files import decode_file, sealed_file
 from rheos.protocol.ports import Store
 from rheos.protocol.sealed import Sealed
 
@@ -84,11 +85,7 @@ def encode_segment(path: str, segment: HistorySegment) -> bytes:
 def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
     """Raises UnrestorableError, naming the file."""
     sealed = _sealed(path)
-    if len(data) > MAX_BYTES:
-        raise sealed.damaged(f"it has {len(data)} bytes, and none has more than {MAX_BYTES}")
-    segment = sealed.decoded(sealed.open(data)[1], _decoder)
-    if segment.job != job:
-        raise sealed.damaged(f"it is of the job {segment.job!r}")
+    segment = decode_file(sealed, data, _decoder, job, MAX_BYTES)
     if len(segment.at_ms) != len(segment.values):
         raise sealed.damaged("it has more times than moments, or fewer")
     if any(len(row) != len(segment.series) for row in segment.values):
@@ -139,10 +136,4 @@ def _first_ms(path: str) -> int:
 
 
 def _sealed(path: str) -> Sealed:
-    return Sealed(
-        what=f"the history {path}",
-        key="figures",
-        newest=FORMAT,
-        if_damaged="delete it: the job does without",
-        if_later="read it with the version of rheos that wrote it, or a later one",
-    )
+    return sealed_file(f"the history {path}", "figures", FORMAT)
