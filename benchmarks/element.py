@@ -29,17 +29,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running_kernel import SCHEMA, operator
-from rheos.host.io import SystemClock
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol import wire
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, ChainId, ChannelId
-from rheos.protocol.ports import Transport
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol import wire
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId
+from rheos.core.protocol.ports import Transport
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.inputs import InputGate
+from rheos.core.task.outputs import OutputEdge
+from rheos.core.task.partition import Partitioner
 from rheos.runtimes.continuous.local_transport import LocalTransport
-from rheos.task.config import TaskConfig
-from rheos.task.inputs import InputGate
-from rheos.task.outputs import OutputEdge
-from rheos.task.partition import Partitioner
+from rheos.runtimes.host.io import SystemClock
 
 ELEMENTS = 4000
 KEYS = 10_000

@@ -22,9 +22,9 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from benchmarks.turn import Slots
-from rheos.task.engine import SubtaskEngine
-from rheos.task.sojourn import Sojourn
-from rheos.task.traffic import TimeSpent, Traffic
+from rheos.core.task.engine import SubtaskEngine
+from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.traffic import TimeSpent, Traffic
 
 SLOTS = 2
 PIECE = 40

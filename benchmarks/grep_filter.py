@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.errors import Site
-from rheos.graph.nodes import MAIN, ExpressionSpec, StreamType
-from rheos.operators.contract import OperatorContext, OutputType, PortType
-from rheos.operators.expressions import ExpressionOperator
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import MAIN, ExpressionSpec, StreamType
+from rheos.core.operators.contract import OperatorContext, OutputType, PortType
+from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 
 SCHEMA = pa.schema([("line", pa.string()), (TS, pa.int64())])
 WORDS = [

@@ -18,8 +18,8 @@ import psutil
 from processor import by_process
 
 from rheos.api.environment import Environment
-from rheos.bench.programs import PROGRAMS, Load
-from rheos.job import JobHandle, JobState
+from rheos.cli.benchmarks.programs import PROGRAMS, Load
+from rheos.runtimes.job import JobHandle, JobState
 
 WARMUP_S = 5.0
 NEARLY_NOTHING = 1e-4

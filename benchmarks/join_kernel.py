@@ -18,9 +18,9 @@ import pyarrow as pa
 from one_operator import opened
 
 import rheos as rh
-from rheos.operators.contract import Operator
-from rheos.operators.joins.interval import IntervalJoinSpec
-from rheos.protocol.elements import TS, WM
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.protocol.elements import TS, WM
 
 ROWS = 16_384
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("at", pa.int64())])

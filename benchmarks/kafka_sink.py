@@ -27,11 +27,11 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rheos as rh
-from rheos.connectors.contract import SinkContext
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.producing import Producing
-from rheos.host.inline_io import InlineIo
-from rheos.host.io import SystemClock
+from rheos.core.connectors.contract import SinkContext
+from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import SystemClock
 from rheos.testing.servers import KafkaBroker
 
 GUARANTEES = ("at_least_once", "exactly_once")

@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rheos as rh
-from rheos.connectors.contract import EndOfSplit, ReaderContext, Source
-from rheos.host.inline_io import InlineIo
-from rheos.host.io import SystemClock
+from rheos.core.connectors.contract import EndOfSplit, ReaderContext, Source
+from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import SystemClock
 from rheos.testing.servers import KafkaBroker
 
 TOPIC = "events"

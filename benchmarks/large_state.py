@@ -22,16 +22,16 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from rheos.graph.state import ValueState
-from rheos.host.io import SystemClock
-from rheos.protocol.snapshots import RestoredFiles, RestoredState
-from rheos.state.backend import KeyedStateBackend
-from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
-from rheos.state.memory import MemoryBackend
-from rheos.state.rocksdb.backend import RocksDbBackend
-from rheos.state.rocksdb.files import FILES
-from rheos.state.scope import KeyScope
+from rheos.core.graph.state import ValueState
+from rheos.core.protocol.snapshots import RestoredFiles, RestoredState
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.rocksdb.backend import RocksDbBackend
+from rheos.core.state.rocksdb.files import FILES
+from rheos.core.state.scope import KeyScope
+from rheos.runtimes.host.io import SystemClock
 
 MIB = 1 << 20
 GROUPS = 128

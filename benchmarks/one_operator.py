@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import rheos as rh
-from rheos.graph.nodes import MAIN
-from rheos.host.io import SystemClock
-from rheos.operators.contract import Operator, OperatorContext, OperatorSpec
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.simulated.io import SimIo
 
 

@@ -42,8 +42,8 @@ from outage_faults import EMPTIED, KINDS, SERVERS, Servers, Strike, servers
 from outage_watch import Pauses, Watch
 
 import rheos as rh
-from rheos.job import JobState
-from rheos.observe.health import Severity
+from rheos.core.metrics.health import Severity
+from rheos.runtimes.job import JobState
 
 SETTLE_S = 10.0
 RESUMED_WITHIN_S = 120.0

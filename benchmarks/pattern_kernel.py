@@ -25,11 +25,11 @@ import pyarrow as pa
 from one_operator import opened
 
 import rheos as rh
-from rheos.bench.patterns import KINDS, three_steps
-from rheos.host.garbage import collect_seldom
-from rheos.operators.contract import Operator
-from rheos.operators.pattern.operator import PatternSpec
-from rheos.protocol.elements import TS, WM
+from rheos.cli.benchmarks.patterns import KINDS, three_steps
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.pattern.operator import PatternSpec
+from rheos.core.protocol.elements import TS, WM
+from rheos.runtimes.host.garbage import collect_seldom
 
 ROWS = 8_192
 ROWS_PER_MS = 100

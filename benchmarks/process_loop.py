@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 import rheos as rh
-from rheos.errors import Site
-from rheos.graph.functions import KeyedContext
-from rheos.graph.nodes import MAIN, ProcessSpec, StreamType
-from rheos.host.io import SystemClock
-from rheos.operators.build import build
-from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, OutputType, PortType
-from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
-from rheos.operators.keyed_co_process import KeyedCoProcessSpec
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.types import schema_of
+from rheos.core.errors import Site
+from rheos.core.graph.functions import KeyedContext
+from rheos.core.graph.nodes import MAIN, ProcessSpec, StreamType
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, OutputType, PortType
+from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.types import schema_of
+from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.simulated.io import SimIo
 
 ROWS = 16_384

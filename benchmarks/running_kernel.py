@@ -16,13 +16,13 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from rheos import aggregates as agg
-from rheos.errors import Site
-from rheos.graph.nodes import MAIN, RunningSpec, StreamType
-from rheos.operators.contract import OperatorContext, OutputType, PortType
-from rheos.operators.running import RunningOperator, running_schema
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core import aggregates as agg
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import MAIN, RunningSpec, StreamType
+from rheos.core.operators.contract import OperatorContext, OutputType, PortType
+from rheos.core.operators.running import RunningOperator, running_schema
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), (TS, pa.int64())])
 SPEC = RunningSpec({"count": agg.count(), "total": agg.sum("v")})

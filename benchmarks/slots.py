@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.compare import RHEOS, measure
-from rheos.task.config import TaskConfig
+from rheos.core.task.config import TaskConfig
 
 MEASURED = (2, 4, 8, 16, 32)
 _ROW_BYTES = 32

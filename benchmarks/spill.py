@@ -27,13 +27,13 @@ from running_kernel import SCHEMA as RUNNING_SCHEMA
 from running_kernel import SPEC, running_context
 from window_kernel import ONE_COUNT, VALUES, Case, window_context
 
-from rheos.graph.nodes import WindowSpec
-from rheos.graph.windows import Tumbling
-from rheos.operators.contract import Operator
-from rheos.operators.running import RunningOperator
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.state_config import MIB, Backend, StateConfig
+from rheos.core.graph.nodes import WindowSpec
+from rheos.core.graph.windows import Tumbling
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.running import RunningOperator
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.state_config import MIB, Backend, StateConfig
 
 ROWS = 16_384
 SNAPSHOT_EVERY_S = 5.0

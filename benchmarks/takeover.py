@@ -27,10 +27,10 @@ from pathlib import Path
 
 import psutil
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
-from rheos.host.stores import open_store
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
 
 JOB = """
 import sys

@@ -26,8 +26,10 @@ from statistics import median
 import pyarrow as pa
 
 import rheos as rh
-from rheos.bench.grouping import Measurements
-from rheos.connectors.contract import (
+from rheos.cli.benchmarks.grouping import Measurements
+from rheos.connectors.generator import generator
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.core.connectors.contract import (
     Pending,
     Polled,
     ReaderContext,
@@ -36,21 +38,19 @@ from rheos.connectors.contract import (
     SinkWriter,
     Split,
 )
-from rheos.connectors.contract import SplitReader as Reader
-from rheos.connectors.generator import generator
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
-from rheos.driver.master import enumerate_splits
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.ports import Clock
+from rheos.core.connectors.contract import SplitReader as Reader
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ports import Clock
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.engine import SubtaskEngine
+from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.continuous.local_transport import LocalTransport
+from rheos.runtimes.driver.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.task.config import TaskConfig
-from rheos.task.engine import SubtaskEngine
-from rheos.task.slot import Deployment, open_slot
 
 KEYS = 256
 TURN_US = 1_000

@@ -34,19 +34,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.figures_cost import COUNTING, nothing
 from benchmarks.turn import Slots
-from rheos.driver.figures import FiguresKeeper
-from rheos.health.judge import Memory, health
-from rheos.health.moment import JobMoment
-from rheos.job import JobState, JobStatus
-from rheos.observe.history import FiguresHistory, FiguresMoment, HistoryConfig, MomentMaker
-from rheos.observe.model import figures_object
-from rheos.observe.prometheus import FiguresCollector
-from rheos.plan.outline import PlanOutline
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.metrics.history import FiguresHistory, FiguresMoment, HistoryConfig, MomentMaker
+from rheos.core.metrics.model import figures_object
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.task.latency import LatencyMarkers
+from rheos.core.task.traffic import TimeSpent, Traffic
+from rheos.ops.export.prometheus import FiguresCollector
 from rheos.runtimes.continuous.control import framed, from_worker
-from rheos.task.latency import LatencyMarkers
-from rheos.task.traffic import TimeSpent, Traffic
+from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.health.judge import Memory, health
+from rheos.runtimes.health.moment import JobMoment
+from rheos.runtimes.job import JobState, JobStatus
 
 ROWS = 16_384
 SLOTS = 2

@@ -26,13 +26,13 @@ import numpy as np
 import pyarrow as pa
 from window_kernel import FLOATS, INTEGERS, Case, batches, window_context
 
-from rheos import aggregates as agg
 from rheos.api.window_all import ALL
-from rheos.graph.nodes import MAIN, StreamType, WindowSpec
-from rheos.graph.windows import Sliding
-from rheos.operators.contract import Operator, OperatorContext, Out, OutputType, PortType
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.operators.window.two_phases import (
+from rheos.core import aggregates as agg
+from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.windows import Sliding
+from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, PortType
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.two_phases import (
     MergedWindowSpec,
     WindowCombineSpec,
     partials_of,

@@ -24,15 +24,15 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 
-from rheos import aggregates as agg
-from rheos.errors import Site
-from rheos.graph.nodes import MAIN, StreamType, WindowSpec
-from rheos.graph.windows import Session, Sliding, Tumbling, Window
-from rheos.operators.contract import OperatorContext, OutputType, PortType
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.protocol.elements import TS, WM
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Immediate
+from rheos.core import aggregates as agg
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
+from rheos.core.operators.contract import OperatorContext, OutputType, PortType
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.protocol.elements import TS, WM
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.ports import Immediate
 
 HIDDEN = [pa.field(TS, pa.int64()), pa.field(WM, pa.int64())]
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("n", pa.int64())])

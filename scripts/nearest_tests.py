@@ -1,8 +1,9 @@
 """Prints the test files nearest to what changed since a git revision, and is not committed yet.
 
-The tests mirror `src/rheos`: near to `src/rheos/state/timers.py` is `tests/state/test_timers.py`; where
-there is no file of that name, all tests of that folder; so also for a helper among the tests. To what
-all use, at the top of a tree, nothing is near: that is for the whole suite.
+The tests mirror `src/rheos`: nearest to `src/rheos/core/state/timers.py` is
+`tests/core/state/test_timers.py`. If there is no file of that name, all tests of that folder are
+nearest, and so they are for a helper among the tests. To what all use, at the top of a tree, nothing is
+near: that needs the whole suite.
 """
 
 from __future__ import annotations

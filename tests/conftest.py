@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId
-from rheos.spark import ahead
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark import ahead
 
-pytest_plugins = ["rheos.pytest_plugin"]  # Also where this tree was installed before it had one.
+pytest_plugins = [
+    "rheos.testing.pytest_plugin"
+]  # Also where this tree was installed before it had one.
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples, and few; `pytest --hypothesis-profile=search` looks for others.
@@ -56,7 +58,7 @@ def short_lived_jvms() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Any:
     """One Spark session for all tests: starting one takes seconds."""
-    from rheos.spark.session import get_session
+    from rheos.runtimes.spark.session import get_session
 
     session = get_session(JobConfig(job=JobId("tests")), slots=4)
     session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.
@@ -66,7 +68,7 @@ def spark() -> Any:
 def running(server: Any) -> Iterator[Any]:
     """A server of `rheos.testing.servers`, while the tests need it. Where it cannot be had, they are
     skipped."""
-    from rheos.pytest_plugin import installed
+    from rheos.testing.pytest_plugin import installed
 
     installed(server)
     with server:

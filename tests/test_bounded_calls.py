@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from rheos import bounded_calls
-from rheos.bounded_calls import (
+from rheos.connectors.calls import bounded_calls
+from rheos.connectors.calls.bounded_calls import (
     AbandonedCallError,
     AbandonedError,
     BoundedCalls,
@@ -15,7 +15,7 @@ from rheos.bounded_calls import (
     LoneCalls,
     Progressed,
 )
-from rheos.errors import UnavailableError
+from rheos.core.errors import UnavailableError
 from tests.waiting import wait_for
 
 _AT_ONCE_S = 0.01

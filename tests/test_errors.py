@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import rheos
-from rheos import errors
-from rheos.errors import InternalError, OutOfMemoryError, RheosError, unexpected
+from rheos.core import errors
+from rheos.core.errors import InternalError, OutOfMemoryError, RheosError, unexpected
 
 _LINE = re.compile(r"^    ([│ ]*(?:[├└]── )?)(\w+Error)\b", re.MULTILINE)
 

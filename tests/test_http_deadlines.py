@@ -18,9 +18,9 @@ import pytest
 
 import rheos
 from rheos.connectors.opensearch import client as opensearch
-from rheos.control import alert_webhook
-from rheos.errors import ConfigurationError, TransportError, UnavailableError
+from rheos.core.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
+from rheos.ops.control import alert_webhook
 from rheos.testing.servers import jars
 
 WITHIN_S = 0.3
@@ -85,7 +85,7 @@ def post_an_alert(url: str, _: Path) -> None:
 
 
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
-    "control/alert_webhook.py": post_an_alert,
+    "ops/control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
     "connectors/opensearch/client.py": ask_opensearch,
     "testing/servers/jars.py": ask_for_a_jar,
@@ -142,10 +142,17 @@ def test_every_module_that_makes_requests_is_here() -> None:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        asks = ("urllib.request", "urllib3", "requests", "httpx", "aiohttp", "rheos.http_deadlines")
+        asks = (
+            "urllib.request",
+            "urllib3",
+            "requests",
+            "httpx",
+            "aiohttp",
+            "rheos.connectors.calls.http_deadlines",
+        )
         if any(name in asks or name.startswith("urllib3.") for name in names):
             found.add(path.relative_to(tree).as_posix())
-    assert found - {"http_deadlines.py"} == set(CLIENTS)
+    assert found - {"connectors/calls/http_deadlines.py"} == set(CLIENTS)
 
 
 def test_a_server_that_is_no_peer_of_the_certificate_is_refused() -> None:

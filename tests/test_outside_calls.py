@@ -19,21 +19,21 @@ import pytest
 
 import rheos as rh
 import rheos.connectors
-from rheos.connectors.contract import Committer, Sink, Source, SourceClient
 from rheos.connectors.files.committer import STAGING, FileCommittable, FileCommitter
 from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions
-from rheos.connectors.lookup import Lookup, LookupContext
 from rheos.connectors.postgres.change_feed import AWAY, ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.changes import PostgresChanges
 from rheos.connectors.postgres.connection import ServerOptions
-from rheos.errors import UnavailableError
+from rheos.core.connectors.contract import Committer, Sink, Source, SourceClient
+from rheos.core.connectors.lookup import Lookup, LookupContext
+from rheos.core.errors import UnavailableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.formats.schema_registry import SchemaRegistry
-from rheos.host.stores import FsspecStore
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.host.stores import FsspecStore
 from tests.connectors.ports import Probe, sink_context
 from tests.frozen import FrozenFileSystem, declared_calls, frozen_server, outcome, shorten
 from tests.waiting import wait_for
@@ -276,14 +276,14 @@ USERS = {
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
     },
-    "sockets with a deadline, for such clients": {"http_deadlines.py"},
-    "names of status codes": {"listener/connection.py"},
+    "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
+    "names of status codes": {"connectors/listener/connection.py"},
     "declares its calls": {
         "connectors/cassandra/client.py",
         "connectors/files/remote.py",
         "connectors/opensearch/client.py",
-        "control/alert_webhook.py",
-        "control/otlp_export.py",
+        "ops/control/alert_webhook.py",
+        "ops/control/otlp_export.py",
         "formats/schema_registry.py",
     },
 }

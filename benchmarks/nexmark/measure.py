@@ -24,10 +24,10 @@ from benchmarks.paper.experiment import Cell, Options, in_turns, where
 from benchmarks.paper.plots import Plots
 from benchmarks.paper.sampling import Sampler
 from benchmarks.paper.tables import middle, millions, spread, table
-from rheos.bench.recorder import SLICE_NS, read_slices
-from rheos.bench.taps import SOURCE, MeasuredSource
+from rheos.cli.benchmarks.recorder import SLICE_NS, read_slices
+from rheos.cli.benchmarks.taps import SOURCE, MeasuredSource
 from rheos.connectors import CheckpointId, Sink, SinkContext, SinkWriter
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 SPAN_S = 10
 """The event time of a run: 100 million events at 10 million a second, as published."""

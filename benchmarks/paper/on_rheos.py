@@ -6,9 +6,9 @@ from typing import Any
 
 from benchmarks.paper.experiment import Options
 from benchmarks.paper.sampling import Sampler
-from rheos.bench.driver import BenchSettings, run
-from rheos.bench.programs import PROGRAMS
-from rheos.bench.report import as_json
+from rheos.cli.benchmarks.driver import BenchSettings, run
+from rheos.cli.benchmarks.programs import PROGRAMS
+from rheos.cli.benchmarks.report import as_json
 
 RHEOS = "Rheos"
 SPARK = "Structured Streaming"

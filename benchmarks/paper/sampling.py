@@ -13,7 +13,7 @@ import psutil
 
 _KEEPER = "keeper.py"
 """What keeps a server of `rheos.testing.servers` is a process of that script."""
-_DAEMON = "rheos.spark.daemon"
+_DAEMON = "rheos.runtimes.spark.daemon"
 
 
 @dataclass(frozen=True)

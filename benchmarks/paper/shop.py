@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rheos.bench.state_machine import INITIAL, RULES
+from rheos.cli.benchmarks.state_machine import INITIAL, RULES
 
 Numbers = npt.NDArray[np.int64]
 

@@ -35,9 +35,9 @@ from benchmarks.paper.plots import GENERATOR, Plots, legend, panels, titled
 from benchmarks.paper.plots import RHEOS as BLUE
 from benchmarks.paper.soak_check import Out, Sequences
 from benchmarks.paper.struck import Record, Strikes, strike
-from rheos.checkpoint.log import JobLog
-from rheos.host.stores import open_store
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
 from rheos.testing.chaos import Fault
 from rheos.testing.servers import KafkaBroker
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from benchmarks.paper.structured_streaming import from_kafka, session
-from rheos.bench.state_machine import INITIAL, RULES
+from rheos.cli.benchmarks.state_machine import INITIAL, RULES
 
 CORES = 2
 _EVENT = "user long, number long, kind string"

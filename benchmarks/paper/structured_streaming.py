@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks.paper.sampling import Sampler
-from rheos.bench import grep
+from rheos.cli.benchmarks import grep
 
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 """Spark's own connector, for the comparison alone: Rheos needs no jar. Of the jars of 4.3 there was no
@@ -36,7 +36,7 @@ def session(slots: int, *, kafka: bool = False, **settings: str) -> SparkSession
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.daemon.module": "rheos.spark.daemon",
+        "spark.python.daemon.module": "rheos.runtimes.spark.daemon",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
         **({"spark.jars.packages": KAFKA_PACKAGE} if kafka else {}),
         **{name.replace("__", "."): value for name, value in settings.items()},

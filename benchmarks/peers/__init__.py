@@ -1,1 +1,1 @@
-"""Programs of other systems with the meaning of those in `rheos.bench`, measured beside them."""
+"""Programs of other systems that mean the same as those in `rheos.cli.benchmarks`."""

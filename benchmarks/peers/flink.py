@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rheos.host.user_cache import user_cache
-from rheos.spark.jvm_options import find_java
+from rheos.runtimes.host.user_cache import user_cache
+from rheos.runtimes.spark.jvm_options import find_java
 
 VERSION = "2.3.0"
 _SOURCES = Path(__file__).parent / "java"

@@ -21,13 +21,15 @@ import importlib as _importlib
 import typing as _typing
 from importlib.util import find_spec as _find_spec
 
-from rheos.version import VERSION
+from rheos.core.moved_names import find_moved_modules as _find_moved_modules
+from rheos.core.version import VERSION
 
 if _typing.TYPE_CHECKING:
     from rheos.exports import *  # noqa: F403
     from rheos.exports import __all__ as __all__
 
 __version__ = VERSION
+_find_moved_modules()
 
 
 if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for one.

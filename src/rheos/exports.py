@@ -2,7 +2,6 @@
 
 from polars import col, lit
 
-from rheos import aggregates as agg
 from rheos import connectors, formats, ml
 from rheos.api import patterns as pattern
 from rheos.api import restart
@@ -20,11 +19,9 @@ from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
-from rheos.connectors.retry import retry
-from rheos.debugging.debugging import Debugged, debug
-from rheos.debugging.key_state import StateChange
-from rheos.debugging.replay import DebugStep
-from rheos.errors import (
+from rheos.core import aggregates as agg
+from rheos.core.connectors.retry import retry
+from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
     FencedError,
@@ -43,13 +40,11 @@ from rheos.errors import (
     UserFunctionError,
     WorkerLostError,
 )
-from rheos.forks.difference import OutputDifference
-from rheos.forks.forking import ForkResult, fork
-from rheos.graph import evictors, triggers
-from rheos.graph.aggregate_functions import AggregateFunction
-from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
-from rheos.graph.compiled import compiled
-from rheos.graph.connected_functions import (
+from rheos.core.graph import evictors, triggers
+from rheos.core.graph.aggregate_functions import AggregateFunction
+from rheos.core.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
+from rheos.core.graph.compiled import compiled
+from rheos.core.graph.connected_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -59,7 +54,7 @@ from rheos.graph.connected_functions import (
     ProcessContext,
     ProcessFunction,
 )
-from rheos.graph.functions import (
+from rheos.core.graph.functions import (
     AsyncFunction,
     CoGroupFunction,
     KeyedContext,
@@ -69,8 +64,8 @@ from rheos.graph.functions import (
     WindowContext,
     WindowFunction,
 )
-from rheos.graph.parameters import Parameters
-from rheos.graph.state import (
+from rheos.core.graph.parameters import Parameters
+from rheos.core.graph.state import (
     AggregatingState,
     BroadcastState,
     ListState,
@@ -81,8 +76,8 @@ from rheos.graph.state import (
     TimeToLive,
     ValueState,
 )
-from rheos.graph.watermark_generators import WatermarkGenerator
-from rheos.graph.window_functions import (
+from rheos.core.graph.watermark_generators import WatermarkGenerator
+from rheos.core.graph.window_functions import (
     AssignerContext,
     Element,
     Evictor,
@@ -92,7 +87,7 @@ from rheos.graph.window_functions import (
     TriggerResult,
     WindowAssigner,
 )
-from rheos.graph.windows import (
+from rheos.core.graph.windows import (
     CountSliding,
     CountTumbling,
     Cumulating,
@@ -102,17 +97,22 @@ from rheos.graph.windows import (
     Tumbling,
     Watermark,
 )
-from rheos.host.load_once import load_once
-from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
-from rheos.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
-from rheos.lineage.asking import WhyResult, why
-from rheos.operators.runtime_context import RuntimeContext
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.annotations import decimal
-from rheos.protocol.durations import duration_ms as duration
-from rheos.protocol.state_config import Backend as StateBackend
-from rheos.protocol.state_config import StateConfig
-from rheos.savepoints import new_savepoint, savepoint
+from rheos.core.operators.runtime_context import RuntimeContext
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.annotations import decimal
+from rheos.core.protocol.durations import duration_ms as duration
+from rheos.core.protocol.state_config import Backend as StateBackend
+from rheos.core.protocol.state_config import StateConfig
+from rheos.ops.debugging.debugging import Debugged, debug
+from rheos.ops.debugging.key_state import StateChange
+from rheos.ops.debugging.replay import DebugStep
+from rheos.ops.forks.difference import OutputDifference
+from rheos.ops.forks.forking import ForkResult, fork
+from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
+from rheos.ops.lineage.asking import WhyResult, why
+from rheos.ops.savepoints import new_savepoint, savepoint
+from rheos.runtimes.host.load_once import load_once
+from rheos.runtimes.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
 
 __all__ = [
     "Accumulated",

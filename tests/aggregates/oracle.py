@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import rheos as rh
-from rheos.aggregates import Agg
+from rheos.core.aggregates import Agg
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 NAN, INF = float("nan"), float("inf")

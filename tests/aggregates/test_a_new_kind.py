@@ -12,24 +12,24 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.aggregates import KINDS, Agg
-from rheos.aggregates.cells import At, Cell, Frozen, SlotArray
-from rheos.aggregates.contract import Column, Reduced, Running, given
-from rheos.aggregates.segments import Ints, Segments
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.job_context import JobContext
-from rheos.operators.build import build
-from rheos.operators.shapes import state_shapes
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WatermarkMark
-from rheos.protocol.ids import JobId
-from rheos.protocol.shapes import StateShape
-from rheos.protocol.state_config import StateConfig
+from rheos.core.aggregates import KINDS, Agg
+from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
+from rheos.core.aggregates.contract import Column, Reduced, Running, given
+from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.job_context import JobContext
+from rheos.core.operators.build import build
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WatermarkMark
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.state_config import StateConfig
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
-from rheos.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from tests.operators.rows import SCHEMA, row, values
 

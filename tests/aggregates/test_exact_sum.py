@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rheos.aggregates import exact_sum
-from rheos.aggregates.exact_sum import Limbs
+from rheos.core.aggregates import exact_sum
+from rheos.core.aggregates.exact_sum import Limbs
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.aggregates.contract import input_name
-from rheos.aggregates.sum_too_large import SumTooLarge
-from rheos.errors import InputError
-from rheos.graph.windows import Tumbling
-from rheos.operators.shapes import state_shapes
-from rheos.operators.window.columns import END
-from rheos.operators.window.kinds import windows_of
-from rheos.operators.window.tables import Tables
-from rheos.protocol.elements import WatermarkMark
-from rheos.savepoints.layouts import layout_of
+from rheos.core.aggregates.contract import input_name
+from rheos.core.aggregates.sum_too_large import SumTooLarge
+from rheos.core.errors import InputError
+from rheos.core.graph.windows import Tumbling
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window.columns import END
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.tables import Tables
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.harness import replay
 from tests.operators.window.harness import Bench

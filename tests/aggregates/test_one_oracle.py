@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.aggregates import KINDS
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.core.aggregates import KINDS
+from rheos.core.errors import InputError, ProgramError, SchemaError
 from tests.aggregates.oracle import (
     CASES,
     INF,

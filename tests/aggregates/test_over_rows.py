@@ -14,11 +14,11 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.aggregates import exact_sum
-from rheos.errors import ProgramError, SchemaError
-from rheos.operators.shapes import state_shapes
-from rheos.protocol.elements import WatermarkMark
-from rheos.savepoints.layouts import layout_of
+from rheos.core.aggregates import exact_sum
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("s", pa.string()), ("at", pa.int64())])

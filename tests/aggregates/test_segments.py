@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.aggregates.segments import Segments
+from rheos.core.aggregates.segments import Segments
 
 SLOTS = st.lists(st.integers(0, 6), min_size=1, max_size=60)
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-5, 5).map(float)

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import ProgramError, SchemaError
-from rheos.operators.shapes import state_shapes
-from rheos.operators.window import tables
-from rheos.protocol.elements import WatermarkMark
-from rheos.savepoints.layouts import layout_of
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window import tables
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("x", pa.float64()), ("at", pa.int64())])

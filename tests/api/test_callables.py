@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rheos as rh
-from rheos import callables
 from rheos.api.connected import ConnectedStreams, KeyedConnectedStreams
 from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
+from rheos.core import callables
 
 if TYPE_CHECKING:
     from nowhere import Missing  # type: ignore[import-not-found]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 
 CLICK = pa.schema([("user", pa.int64()), ("page", pa.string()), ("at", pa.timestamp("us"))])
 VIEW = pa.schema([("viewer", pa.int32()), ("name", pa.string()), ("at", pa.timestamp("us"))])

@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 
 pytestmark = pytest.mark.spark
 

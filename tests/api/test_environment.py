@@ -16,11 +16,11 @@ import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.api.partial_settings import PartialSettings, from_command
-from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
-from rheos.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.task.config import Guarantee, TaskConfig
+from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.runtimes.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
 from tests.api.programs import events, refused
 
 

@@ -8,7 +8,7 @@ import pytest
 from polars import col
 
 from rheos.api.expressions import Op, compile_expressions
-from rheos.errors import ProgramError, SchemaError
+from rheos.core.errors import ProgramError, SchemaError
 
 SCHEMA = pa.schema(
     [("n", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.int64())), ("at", pa.timestamp("us"))]

@@ -12,7 +12,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.plan.physical import PhysicalPlan
+from rheos.core.plan.physical import PhysicalPlan
 
 X = [1.0, math.inf, None, -math.inf]
 WRITTEN: dict[str, tuple[Callable[[rh.DataStream], rh.DataStream], list[float | None]]] = {

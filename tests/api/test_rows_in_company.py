@@ -24,10 +24,10 @@ with warnings.catch_warnings():
 import polars as pl
 
 from rheos.api.expressions import compile_expressions
-from rheos.errors import ProgramError, UserFunctionError
-from rheos.graph.expression_trees import computes
-from rheos.graph.nodes import ExpressionSpec
-from rheos.operators.expressions import ExpressionOperator
+from rheos.core.errors import ProgramError, UserFunctionError
+from rheos.core.graph.expression_trees import computes
+from rheos.core.graph.nodes import ExpressionSpec
+from rheos.core.operators.expressions import ExpressionOperator
 from tests.api.company.functions import (
     NAMESPACES,
     NO_EXPRESSIONS,

@@ -21,14 +21,14 @@ from rheos.api.partial_settings import (
 )
 from rheos.api.resolve import Resolved, resolve
 from rheos.api.settings import SettingArguments, Settings
-from rheos.checkpoint.config import FixedDelay, NoRestart
 from rheos.cli.options import OPTIONS
-from rheos.errors import Site
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.task.config import Guarantee
+from rheos.core.checkpoint.config import FixedDelay, NoRestart
+from rheos.core.errors import Site
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.task.config import Guarantee
 from tests.api.programs import events, refused
 
-PROGRAM = Site("job.py", 7)
+PROGRAM = Site("runtimes/job.py", 7)
 
 
 def command(**values: Any) -> PartialSettings:

@@ -16,11 +16,11 @@ from rheos.api import partial_settings, restart
 from rheos.api.partial_settings import NAMES
 from rheos.api.resolve import resolve
 from rheos.api.settings import Checkpoints, Settings
-from rheos.errors import Site
-from rheos.job import JobConfig
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.core.errors import Site
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.runtimes.job import JobConfig
 
-SITE = Site("job.py", 1)
+SITE = Site("runtimes/job.py", 1)
 ONLY_IN_PROGRAMS = ("spark",)
 
 

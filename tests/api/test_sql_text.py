@@ -7,7 +7,7 @@ import pytest
 from polars import col
 
 from rheos.api.sql_text import read_sql
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 COLUMNS = ["user", "order", "current_date", "end", "value", "date", "from", "x", "null"]
 

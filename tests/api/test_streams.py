@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos import col
-from rheos.graph.nodes import ExpressionSpec, MapSpec, Node, ProcessSpec, WindowSpec
+from rheos.core.graph.nodes import ExpressionSpec, MapSpec, Node, ProcessSpec, WindowSpec
 from tests.api.programs import Alert, Event, Validate, environment, events
 
 TIME = pa.timestamp("ms", tz="UTC")

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rheos.api.typing_of_functions import Declared, input_record, output_type
-from rheos.callables import function_name
-from rheos.errors import SchemaError
+from rheos.core.callables import function_name
+from rheos.core.errors import SchemaError
 from tests.api.programs import Alert, Event
 
 ALERT = pa.schema(

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import rheos as rh
 from rheos.api.widths import read_width
 from rheos.cli.main import app
-from rheos.errors import ConfigurationError, RheosError
-from rheos.job import ScalingBounds
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.runtimes.job import ScalingBounds
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_batch_job_has_no_load_to_follow() -> None:
 
 
 def test_the_command_says_what_is_wrong_with_it(tmp_path: Path) -> None:
-    job = tmp_path / "job.py"
+    job = tmp_path / "runtimes/job.py"
     job.write_text("import rheos as rh\nrh.Environment()\n")
     done = CliRunner().invoke(app, ["run", str(job), "--parallelism", "auto:8..2"])
     assert done.exit_code == 2

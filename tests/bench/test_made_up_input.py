@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pyarrow as pa
 
-from rheos.bench import grep, state_machine
-from rheos.bench.grouping import Measurements
+from rheos.cli.benchmarks import grep, state_machine
+from rheos.cli.benchmarks.grouping import Measurements
 from rheos.connectors.generator import Block
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import rheos as rh
 from benchmarks.paper import ads, shop, yahoo
 from benchmarks.paper.yahoo_program import views_by_campaign
-from rheos.bench.state_machine import INITIAL, RULES
+from rheos.cli.benchmarks.state_machine import INITIAL, RULES
 
 SHOP, EVENTS = shop.Shop(users=37, seed=5), 6_000
 PACE = ads.Pace(began_ms=1_700_000_003_000, rate_per_s=2_000)

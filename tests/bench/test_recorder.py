@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from rheos.bench.histogram import RELATIVE_ERROR
-from rheos.bench.recorder import (
+from rheos.cli.benchmarks.histogram import RELATIVE_ERROR
+from rheos.cli.benchmarks.recorder import (
     SLICE_NS,
     NewSlices,
     Recorder,

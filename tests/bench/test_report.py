@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from rheos.bench.driver import BenchResult, BenchSettings
-from rheos.bench.programs import PROGRAMS, Load
-from rheos.bench.recorder import MeasuredWindow
-from rheos.bench.report import as_json, as_table
-from rheos.job import JobState, JobStatus
-from rheos.protocol.ids import JobId
+from rheos.cli.benchmarks.driver import BenchResult, BenchSettings
+from rheos.cli.benchmarks.programs import PROGRAMS, Load
+from rheos.cli.benchmarks.recorder import MeasuredWindow
+from rheos.cli.benchmarks.report import as_json, as_table
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobState, JobStatus
 
 STATUS = JobStatus(JobId("b"), "bench", JobState.RUNNING, 1, 9.0, 1e6, None, 3, 0, 41, 0, 1.0, 0.5)
 SETTINGS = BenchSettings(2, seconds=10, warmup_s=3, checkpoint_interval="2s")

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.peers.__main__ import CELLS, figures
 from benchmarks.slots import MEASURED, Model, element_rows, exchange_mib
-from rheos.bench.programs import PROGRAMS
-from rheos.task.config import TaskConfig
+from rheos.cli.benchmarks.programs import PROGRAMS
+from rheos.core.task.config import TaskConfig
 
 CONFIG = TaskConfig()
 

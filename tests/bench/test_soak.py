@@ -8,7 +8,14 @@ import msgspec
 import polars as pl
 import pytest
 
-from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, PublishedWindows, count_published, problems
+from rheos.cli.benchmarks.soak import (
+    ROWS_PER_MS,
+    WINDOW_MS,
+    Minute,
+    PublishedWindows,
+    count_published,
+    problems,
+)
 from rheos.cli.soak import line
 
 RIGHT = PublishedWindows(3, 3, 0, 0)

@@ -21,7 +21,6 @@ from rheos import formats
 from rheos.connectors.cassandra.columns import CqlColumn, check_fits, values
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.collection import collection
-from rheos.connectors.contract import ReaderContext, SinkContext
 from rheos.connectors.files.parquet import ParquetDecoder
 from rheos.connectors.files.sink import _ParquetFile
 from rheos.connectors.generator import generator
@@ -32,20 +31,21 @@ from rheos.connectors.redis.text import as_fields, check_fields, from_bytes
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_writer import stored_schema
 from rheos.connectors.spark.types import spark_arrow_schema, to_arrow, to_spark
-from rheos.errors import InputError, SchemaError
+from rheos.core.connectors.contract import ReaderContext, SinkContext
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.formats.contract import Format
+from rheos.core.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec
+from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.operators.map import MapOperator
+from rheos.core.operators.map_batches import MapBatchesOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.pandas_frames import pandas_frame
+from rheos.core.protocol.polars_frames import polars_frame
+from rheos.core.protocol.types import batch_of, read_column
+from rheos.core.state.codec import ValueCodec
+from rheos.core.state.keys import KeyCodec
 from rheos.formats.avro_schemas import avro_of
-from rheos.formats.contract import Format
-from rheos.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec
-from rheos.operators.expressions import ExpressionOperator
-from rheos.operators.map import MapOperator
-from rheos.operators.map_batches import MapBatchesOperator
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.pandas_frames import pandas_frame
-from rheos.protocol.polars_frames import polars_frame
-from rheos.protocol.types import batch_of, read_column
-from rheos.state.codec import ValueCodec
-from rheos.state.keys import KeyCodec
 from tests.operators.contexts import AtOnce, StillClock, context
 
 Border = Callable[[Batch], Batch]

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 _MEANINGFUL = st.text(st.sampled_from('*^$.[]{}"`\\/ %\0\n;=?:ab,ü💥'), max_size=6)

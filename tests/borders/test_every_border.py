@@ -12,11 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rheos.connectors.spark.types import _PLAIN as SPARK_TYPES
-from rheos.errors import InternalError, RheosError
-from rheos.graph.nodes import MapBatchesSpec
-from rheos.protocol.elements import Batch
-from rheos.protocol.shown_rows import rows_values, shown_record
-from rheos.protocol.types import _SIMPLE as ANNOTATED
+from rheos.core.errors import InternalError, RheosError
+from rheos.core.graph.nodes import MapBatchesSpec
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import rows_values, shown_record
+from rheos.core.protocol.types import _SIMPLE as ANNOTATED
 from rheos.testing.connector_kit.column_types import COLUMNS
 from tests.borders.borders import BORDERS, Border
 from tests.borders.values import NAN, TYPES, plain, rows_of_type

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.log_entries import decode_entry
-from rheos.host.stores import LocalStore, open_store
-from rheos.protocol.ports import Store
-from rheos.state import format as state_format
+from rheos.core.checkpoint.log_entries import decode_entry
+from rheos.core.protocol.ports import Store
+from rheos.core.state import format as state_format
+from rheos.runtimes.host.stores import LocalStore, open_store
 from tests.chaos.conftest import wait_for
 from tests.chaos.example import state_machine as job
 from tests.chaos.test_workers import checkpoints_later, wait_while_it_runs
@@ -96,7 +96,7 @@ def test_a_full_disk_then_a_torn_and_slow_one(spark: Any, tmp_path: Path) -> Non
 
 WRITING = """
 import sys
-from rheos.host.stores import LocalStore
+from rheos.runtimes.host.stores import LocalStore
 store = LocalStore(sys.argv[1])
 for value in range(1_000_000):
     store.put("log/put", bytes([value % 256]) * (1 << 20))

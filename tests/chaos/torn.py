@@ -20,7 +20,7 @@ from uuid import uuid4
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from rheos.host.stores import allow_scheme
+from rheos.runtimes.host.stores import allow_scheme
 
 _SLOW_S = 0.03
 

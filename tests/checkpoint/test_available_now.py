@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.available_now import AvailableNow
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.available_now import AvailableNow
+from rheos.core.checkpoint.events import (
     Action,
     AttemptEnded,
     AttemptRunning,
@@ -21,9 +21,9 @@ from rheos.checkpoint.events import (
     SubtaskFailed,
     Tick,
 )
-from rheos.errors import TransportError
-from rheos.protocol.control import Cancel, CaughtUp, Committed, Decline, TriggerCheckpoint
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.errors import TransportError
+from rheos.core.protocol.control import Cancel, CaughtUp, Committed, Decline, TriggerCheckpoint
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
 from tests.checkpoint.timelines import COUNT, SHAPE, Timeline
 
 ONE, OTHER = OperatorId("source-1"), OperatorId("source-2")

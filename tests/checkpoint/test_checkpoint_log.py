@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.log import JobLog, LogView
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log import JobLog, LogView
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
@@ -18,10 +18,10 @@ from rheos.checkpoint.log_entries import (
     decode_entry,
     encode_entry,
 )
-from rheos.checkpoint.names import safe_name
-from rheos.errors import CheckpointError
-from rheos.protocol.control import Totals
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.control import Totals
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import completed
 

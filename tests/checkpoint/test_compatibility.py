@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.checkpoint.compatibility import (
+from rheos.core.checkpoint.compatibility import (
     Finding,
     Verdict,
     compare,
     compare_entry,
     refusals,
 )
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.errors import Site
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.errors import Site
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from tests.checkpoint.timelines import handle
 
 COUNT, ALERTS, READ = OperatorId("count"), OperatorId("alerts"), OperatorId("read")
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_always_refused() -> None:
     assert refusal is not None
     assert "cannot be read" in refusal.what
     assert refusal.detail == "'count per user' (count), state 'seen': was int, is str"
-    placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("job.py", 7)})
+    placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("runtimes/job.py", 7)})
     assert str(placed).startswith("job.py:7: operator 'count per user': the stored state cannot")
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rheos.checkpoint.config import ExponentialDelay, NoRestart
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.config import ExponentialDelay, NoRestart
+from rheos.core.checkpoint.events import (
     Announce,
     AppendLog,
     AttemptEnded,
@@ -37,17 +37,17 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
-from rheos.checkpoint.lifecycle import LifecycleState
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
-from rheos.checkpoint.savepoint import Restore
-from rheos.errors import (
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.errors import (
     CheckpointError,
     FencedError,
     RheosError,
     TransportError,
     UserFunctionError,
 )
-from rheos.protocol.control import (
+from rheos.core.protocol.control import (
     Cancel,
     CheckpointAborted,
     CheckpointComplete,
@@ -58,7 +58,7 @@ from rheos.protocol.control import (
     Totals,
     TriggerCheckpoint,
 )
-from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.ids import Attempt, CheckpointId
 from tests.checkpoint.timelines import (
     CONFIG,
     COUNT,

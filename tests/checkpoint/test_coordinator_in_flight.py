@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import msgspec
 
-from rheos.checkpoint.coordinator import Coordinator
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
     Action,
     Announce,
     AppendLog,
@@ -22,10 +22,10 @@ from rheos.checkpoint.events import (
     StopAttempt,
     Tick,
 )
-from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.errors import CheckpointError
-from rheos.protocol.control import (
+from rheos.core.checkpoint.log import LogView
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.control import (
     CheckpointAborted,
     CheckpointComplete,
     Cost,
@@ -33,7 +33,7 @@ from rheos.protocol.control import (
     Drained,
     TriggerCheckpoint,
 )
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from tests.checkpoint.timelines import CONFIG, SHAPE, Timeline, acknowledge, file
 
 THREE = replace(CONFIG, max_concurrent=3)

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
-from rheos.checkpoint.coordinator import Coordinator
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
     Action,
     After,
     Announce,
@@ -54,13 +54,13 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
-from rheos.checkpoint.lifecycle import LifecycleState
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
-from rheos.checkpoint.retention import referred, stale
-from rheos.checkpoint.savepoint import Savepoint
-from rheos.errors import CheckpointError, ConfigurationError, FencedError, TransportError
-from rheos.protocol.control import (
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.core.checkpoint.retention import referred, stale
+from rheos.core.checkpoint.savepoint import Savepoint
+from rheos.core.errors import CheckpointError, ConfigurationError, FencedError, TransportError
+from rheos.core.protocol.control import (
     Acknowledge,
     CheckpointAborted,
     CheckpointComplete,
@@ -71,7 +71,7 @@ from rheos.protocol.control import (
     Finish,
     TriggerCheckpoint,
 )
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import SHAPE, handle
 

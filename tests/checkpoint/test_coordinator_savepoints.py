@@ -8,8 +8,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rheos.checkpoint.config import NoRestart
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.config import NoRestart
+from rheos.core.checkpoint.events import (
     Action,
     After,
     Announce,
@@ -36,10 +36,10 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
-from rheos.checkpoint.log_entries import JobFinished
-from rheos.checkpoint.savepoint import Restore
-from rheos.errors import CheckpointError, TransportError
-from rheos.protocol.control import (
+from rheos.core.checkpoint.log_entries import JobFinished
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.errors import CheckpointError, TransportError
+from rheos.core.protocol.control import (
     Cancel,
     CheckpointAborted,
     CheckpointComplete,
@@ -49,7 +49,7 @@ from rheos.protocol.control import (
     Finish,
     TriggerCheckpoint,
 )
-from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.ids import Attempt, CheckpointId
 from tests.checkpoint.timelines import CONFIG, Timeline, acknowledge, completed, saved
 
 AWAY = CheckpointError("the store is away")

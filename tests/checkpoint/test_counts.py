@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.coordinator import Coordinator
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
     Action,
     AppendLog,
     AttemptEnded,
@@ -18,10 +18,10 @@ from rheos.checkpoint.events import (
     SubtaskFailed,
     Tick,
 )
-from rheos.checkpoint.log_entries import JobCounts, LogEntry
-from rheos.errors import TransportError
-from rheos.protocol.control import Decline
-from rheos.protocol.ids import CheckpointId, JobId
+from rheos.core.checkpoint.log_entries import JobCounts, LogEntry
+from rheos.core.errors import TransportError
+from rheos.core.protocol.control import Decline
+from rheos.core.protocol.ids import CheckpointId, JobId
 from tests.checkpoint.timelines import CONFIG, SHAPE, acknowledge, view_of
 
 

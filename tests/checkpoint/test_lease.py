@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rheos.checkpoint.driver_note import (
+from rheos.core.checkpoint.driver_note import (
     RENEW_MS,
     WATCH_MS,
     Driver,
@@ -14,7 +14,7 @@ from rheos.checkpoint.driver_note import (
     decide,
     note_path,
 )
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.ids import JobId
 
 NOTE = DriverNote(owner="a", driver="process 7 on host h", since_ms=0, renewals=4)
 RENEWED = msgspec.structs.replace(NOTE, renewals=5)

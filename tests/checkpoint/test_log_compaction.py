@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.checkpoint.log import JobLog, LogView
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log import JobLog, LogView
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     LogEntry,
@@ -26,9 +26,9 @@ from rheos.checkpoint.log_entries import (
     decode_entry,
     encode_entry,
 )
-from rheos.checkpoint.log_marks import LOG_BLOCK, floor_of, is_mark, marks_after
-from rheos.errors import CheckpointError, UnrestorableError
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.log_marks import LOG_BLOCK, floor_of, is_mark, marks_after
+from rheos.core.errors import CheckpointError, UnrestorableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import completed
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rheos.checkpoint.config import ExponentialDelay, NoRestart
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.config import ExponentialDelay, NoRestart
+from rheos.core.checkpoint.events import (
     Action,
     AppendLog,
     AttemptEnded,
@@ -31,21 +31,21 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
     LogEntry,
     Origin,
 )
-from rheos.checkpoint.placement import Placed, Placement, Short, Wait
-from rheos.checkpoint.savepoint import Restore, Savepoint
-from rheos.errors import CheckpointError, FencedError, RheosError, TransportError
-from rheos.protocol.control import Totals, TriggerCheckpoint
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.shapes import StateShape, TypeShape
-from rheos.protocol.snapshots import StateKind
+from rheos.core.checkpoint.placement import Placed, Placement, Short, Wait
+from rheos.core.checkpoint.savepoint import Restore, Savepoint
+from rheos.core.errors import CheckpointError, FencedError, RheosError, TransportError
+from rheos.core.protocol.control import Totals, TriggerCheckpoint
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.shapes import StateShape, TypeShape
+from rheos.core.protocol.snapshots import StateKind
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import (
     CONFIG,

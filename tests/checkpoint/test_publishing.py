@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.events import (
     Action,
     AppendLog,
     AttemptEnded,
@@ -23,14 +23,14 @@ from rheos.checkpoint.events import (
     StopAttempt,
     Tick,
 )
-from rheos.checkpoint.lifecycle import LEAVE_WITHIN_MS, LifecycleState
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.publishing import Publishing
-from rheos.checkpoint.targets import target_refusal
-from rheos.errors import CheckpointError, SchemaError, TransportError, UnavailableError
-from rheos.protocol.control import CheckpointComplete, CommittableHandle, SinkPublished
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.protocol.shapes import FieldShape, TypeShape
+from rheos.core.checkpoint.lifecycle import LEAVE_WITHIN_MS, LifecycleState
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.publishing import Publishing
+from rheos.core.checkpoint.targets import target_refusal
+from rheos.core.errors import CheckpointError, SchemaError, TransportError, UnavailableError
+from rheos.core.protocol.control import CheckpointComplete, CommittableHandle, SinkPublished
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.protocol.shapes import FieldShape, TypeShape
 from tests.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge, completed
 
 BY_DRIVER = replace(SHAPE, on_driver=frozenset({SINK}))

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.continuation import check_fits
-from rheos.checkpoint.events import JobShape
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restored_state import Decode, restored_state
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.checkpoint.state_assignment import shares
-from rheos.errors import CheckpointError
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import (
+from rheos.core.checkpoint.continuation import check_fits
+from rheos.core.checkpoint.events import JobShape
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import Decode, restored_state
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.checkpoint.state_assignment import shares
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.snapshots import (
     IN_FLIGHT_INPUT,
     IN_FLIGHT_OUTPUT,
     RECEIVER,
@@ -31,9 +31,9 @@ from rheos.protocol.snapshots import (
     StateHandle,
     StateKind,
 )
+from rheos.core.state import format as state_format
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.state import format as state_format
 from tests.checkpoint.timelines import SHAPE, completed, handle
 
 SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.events import (
     After,
     AppendLog,
     AttemptEnded,
@@ -18,10 +18,10 @@ from rheos.checkpoint.events import (
     SubtaskFailed,
     Tick,
 )
-from rheos.checkpoint.lifecycle import LifecycleState
-from rheos.checkpoint.log_entries import Rescaled
-from rheos.errors import TransportError
-from rheos.protocol.ids import Attempt
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log_entries import Rescaled
+from rheos.core.errors import TransportError
+from rheos.core.protocol.ids import Attempt
 from tests.checkpoint.test_coordinator_savepoints import Savepoints, asked, decline, trigger
 from tests.checkpoint.timelines import acknowledge
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rheos.checkpoint.config import (
+from rheos.core.checkpoint.config import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
     NoRestart,
     RestartStrategy,
 )
-from rheos.checkpoint.restart import LONGEST_UNAVAILABLE_MS, History, after_failure, primary
-from rheos.errors import (
+from rheos.core.checkpoint.restart import LONGEST_UNAVAILABLE_MS, History, after_failure, primary
+from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
     FencedError,

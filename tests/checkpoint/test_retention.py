@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.log_entries import CheckpointCompleted, Numbered
-from rheos.checkpoint.names import state_path
-from rheos.checkpoint.retention import Expired, Retention, attempt_of, stale
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.core.checkpoint.names import state_path
+from rheos.core.checkpoint.retention import Expired, Retention, attempt_of, stale
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from tests.checkpoint.timelines import completed, handle
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.savepoint import (
+from rheos.core.checkpoint.savepoint import (
     MANIFEST,
     Savepoint,
     discard_savepoint,
@@ -19,9 +19,9 @@ from rheos.checkpoint.savepoint import (
     verify_savepoint,
     write_savepoint,
 )
-from rheos.errors import CheckpointError
-from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.snapshots import StateHandle
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import completed, handle
 

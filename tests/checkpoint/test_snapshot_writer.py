@@ -10,10 +10,10 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
-from rheos.checkpoint.snapshot_writer import INLINE_BYTES, PendingSnapshot, SnapshotWriter
-from rheos.errors import CheckpointError, UserFunctionError
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotFile, SnapshotPart, StateKind
+from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES, PendingSnapshot, SnapshotWriter
+from rheos.core.errors import CheckpointError, UserFunctionError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotFile, SnapshotPart, StateKind
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 

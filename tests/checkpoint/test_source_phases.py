@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.events import SendToAll
-from rheos.checkpoint.source_phases import SourcePhases
-from rheos.protocol.control import OpenPhase, PhaseRead
-from rheos.protocol.ids import Attempt, OperatorId
+from rheos.core.checkpoint.events import SendToAll
+from rheos.core.checkpoint.source_phases import SourcePhases
+from rheos.core.protocol.control import OpenPhase, PhaseRead
+from rheos.core.protocol.ids import Attempt, OperatorId
 
 ATTEMPT = Attempt(3)
 SOURCE = OperatorId("source-1")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint import split_discovery
-from rheos.checkpoint.coordinator import Coordinator
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint import split_discovery
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
     Action,
     AttemptRunning,
     ListSplits,
@@ -24,12 +24,12 @@ from rheos.checkpoint.events import (
     Tick,
     WatchedSource,
 )
-from rheos.checkpoint.log import LogView
-from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, SplitDiscovery
-from rheos.errors import InputError
-from rheos.protocol.control import SplitsFound, SplitsTaken
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.splits import LISTING_TRIES, Split
+from rheos.core.checkpoint.log import LogView
+from rheos.core.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, SplitDiscovery
+from rheos.core.errors import InputError
+from rheos.core.protocol.control import SplitsFound, SplitsTaken
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.splits import LISTING_TRIES, Split
 from tests.checkpoint.timelines import CONFIG, SHAPE
 
 FOLDER = OperatorId("source-1")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from rheos.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
-from rheos.checkpoint.events import Outcome
-from rheos.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
+from rheos.core.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
 
 NOTE = DriverNote(owner="a", driver="process 7 on host h", since_ms=0)
 BEHIND, TAKES_OVER, OVER = Standing.BEHIND, Standing.TAKES_OVER, Standing.OVER

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.state_assignment import shares
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.protocol.snapshots import IN_FLIGHT_OUTPUT, StateKind
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.state_assignment import shares
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.protocol.snapshots import IN_FLIGHT_OUTPUT, StateKind
 from tests.checkpoint.timelines import handle
 
 OPERATOR = OperatorId("narrow")

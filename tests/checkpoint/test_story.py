@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rheos.checkpoint.events import SubtaskFailed, Tick
-from rheos.checkpoint.lifecycle import LifecycleState
-from rheos.checkpoint.story import KEPT, MAX_TEXT, Story
-from rheos.errors import TransportError
-from rheos.protocol.ids import Attempt
+from rheos.core.checkpoint.events import SubtaskFailed, Tick
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.story import KEPT, MAX_TEXT, Story
+from rheos.core.errors import TransportError
+from rheos.core.protocol.ids import Attempt
 from tests.checkpoint.timelines import Timeline, acknowledge
 
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.type_changes import Change, Verdict, changes, found_by
-from rheos.state.codec import ValueCodec
-from rheos.state.describe import type_shape
+from rheos.core.checkpoint.type_changes import Change, Verdict, changes, found_by
+from rheos.core.state.codec import ValueCodec
+from rheos.core.state.describe import type_shape
 
 SAME, MIGRATES = Verdict.SAME, Verdict.MIGRATES
 DROPPED, UNREADABLE = Verdict.DROPPED, Verdict.UNREADABLE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.config import CheckpointConfig, FixedDelay
-from rheos.checkpoint.coordinator import Coordinator
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
     Action,
     Announce,
     AppendLog,
@@ -20,8 +20,8 @@ from rheos.checkpoint.events import (
     Start,
     WriteSavepoint,
 )
-from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log import LogView
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobCounts,
@@ -30,10 +30,10 @@ from rheos.checkpoint.log_entries import (
     Numbered,
     Origin,
 )
-from rheos.checkpoint.upgrade import Upgrade
-from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 
 COUNT = OperatorId("count")
 SINK = OperatorId("sink")

@@ -8,23 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.job import (
+from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
+from rheos.core.metrics.history_files import HistorySegment, HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Cost
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.readings import Reading
+from rheos.core.protocol.stacks import StackProfile
+from rheos.runtimes.job import (
     CheckpointInfo,
     JobResult,
     JobState,
     JobStatus,
     OperatorStatus,
 )
-from rheos.observe.event_log import EventKind, EventLevel, JobEvent
-from rheos.observe.history_files import HistorySegment, HistoryView
-from rheos.observe.model import JobFigures
-from rheos.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.control import Cost
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.ids import JobId
-from rheos.protocol.readings import Reading
-from rheos.protocol.stacks import StackProfile
 
 STATUS = JobStatus(
     JobId("job"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.cli.chaos import finished
-from rheos.host.stores import LocalStore
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.host.stores import LocalStore
 
 ENTRY = {"attempt": Attempt(1), "owner": "me", "reserved_to": CheckpointId(1)}
 STARTED = AttemptStarted(**ENTRY, from_checkpoint=None, parallelism=1, completed=[])

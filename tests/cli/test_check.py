@@ -16,15 +16,15 @@ from typer.testing import CliRunner, Result
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.api.program_file import run_file
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.savepoint import MANIFEST, Savepoint, write_savepoint
 from rheos.cli.main import app
-from rheos.host.stores import open_store
-from rheos.operators.shapes import state_shapes
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.snapshots import PartMode, StateHandle
-from rheos.state import format as state_format
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.savepoint import MANIFEST, Savepoint, write_savepoint
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.snapshots import PartMode, StateHandle
+from rheos.core.state import format as state_format
+from rheos.runtimes.host.stores import open_store
 
 PROGRAM = """
 import enum
@@ -157,7 +157,7 @@ def take_savepoint(plan: PhysicalPlan, folder: Path, *, empty: tuple[str, ...] =
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    file = tmp_path / "job.py"
+    file = tmp_path / "runtimes/job.py"
     file.write_text(PROGRAM)
     place = Place(tmp_path)
     take_savepoint(plan_of(file), place.savepoint)
@@ -271,7 +271,7 @@ def test_lost_fields_do_not_keep_a_run_from_starting_and_lost_states_do(place: P
 
 def test_where_nothing_is_stored_nothing_is_lost(place: Place) -> None:
     (place.savepoint / MANIFEST).unlink()
-    file = place.folder / "job.py"
+    file = place.folder / "runtimes/job.py"
     take_savepoint(plan_of(file), place.savepoint, empty=("amounts",))
     assert place.check(OTHER).exit_code == 0
     assert place.check(GONE).exit_code == 0
@@ -364,7 +364,7 @@ def test_state_in_a_later_format_is_told(place: Place, monkeypatch: pytest.Monke
     (place.savepoint / MANIFEST).unlink()
     with monkeypatch.context() as later:
         later.setattr(state_format, "VERSION", 99)
-        take_savepoint(plan_of(place.folder / "job.py"), place.savepoint)
+        take_savepoint(plan_of(place.folder / "runtimes/job.py"), place.savepoint)
     result = place.check()
     assert result.exit_code == 1
     assert "has format version 99" in result.stderr
@@ -377,7 +377,7 @@ def test_a_program_that_never_executes_cannot_be_checked(place: Place) -> None:
 
 
 def test_it_must_be_told_which_savepoint(place: Place) -> None:
-    result = CliRunner().invoke(app, ["check", str(place.folder / "job.py")])
+    result = CliRunner().invoke(app, ["check", str(place.folder / "runtimes/job.py")])
     assert result.exit_code == 2
     assert "--from-savepoint" in result.stderr
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from rheos.cli.main import app
 from rheos.cli.status import status_line
-from rheos.control.controlled import ControlledJob
-from rheos.job import JobConfig
-from rheos.observe.health import FindingKind, JobHealth, Severity, simple_health
-from rheos.protocol.ids import JobId
+from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_health
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.controlled import ControlledJob
+from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import STATUS, StandIn, outline
 
 STUCK: JobHealth = simple_health(

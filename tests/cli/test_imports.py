@@ -7,7 +7,14 @@ import sys
 
 HEAVY = (
     *("numba", "numpy", "pandas", "polars", "pyarrow", "pyspark", "sqlglot", "zmq"),
-    *("rheos.api", "rheos.dashboard", "rheos.debugging", "rheos.graph", "rheos.sql", "rheos.runtimes"),
+    *(
+        "rheos.api",
+        "rheos.ops.dashboard",
+        "rheos.ops.debugging",
+        "rheos.core.graph",
+        "rheos.sql",
+        "rheos.runtimes",
+    ),
 )
 HELP = """
 import sys

@@ -14,20 +14,20 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted
 from rheos.cli.jobs import size_text
 from rheos.cli.main import app
 from rheos.cli.waiting import awaited
-from rheos.control.controlled import ControlledJob
-from rheos.control.processes import this_process
-from rheos.control.registry import Registry
-from rheos.errors import CheckpointError
-from rheos.host.stores import open_store
-from rheos.job import JobConfig, JobState, JobWait, OperatorStatus
-from rheos.protocol.control import LAPS, Cost
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.control import LAPS, Cost
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import Registry
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job import JobConfig, JobState, JobWait, OperatorStatus
 from tests.cli.stand_ins import STORY, StandIn, outline
 from tests.waiting import wait_for
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rheos.control.controlled import ControlledJob
-from rheos.control.job_logs import LogFile
-from rheos.driver.logged import JOBS, pass_on
-from rheos.job import JobConfig
-from rheos.protocol.control import Logged
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.log_lines import LogLine
+from rheos.core.protocol.control import Logged
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.log_lines import LogLine
+from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.job_logs import LogFile
+from rheos.runtimes.driver.logged import JOBS, pass_on
+from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import StandIn, outline
 from tests.cli.test_jobs import rheos
 
@@ -42,7 +42,10 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
 def test_the_lines_of_a_running_job() -> None:
     code, said, _ = rheos("logs", "The shop")
     first, *rest = said.splitlines()
-    assert (code, first.endswith("INFO    rheos.job [driver, attempt 2] the job is running")) == (
+    assert (
+        code,
+        first.endswith("INFO    rheos.runtimes.job [driver, attempt 2] the job is running"),
+    ) == (
         0,
         True,
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rheos.host.stores import open_store
-from rheos.observe.history_files import Grain, HistorySegment, encode_segment, segment_path
+from rheos.core.metrics.history_files import Grain, HistorySegment, encode_segment, segment_path
+from rheos.runtimes.host.stores import open_store
 from tests.cli.test_jobs import Start, kept, rheos, start
 
 __all__ = ["kept", "start"]

@@ -17,9 +17,9 @@ from rheos.api.partial_settings import from_command
 from rheos.cli.explain import explain
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
 from rheos.cli.run import run
-from rheos.errors import JobFailedError
-from rheos.job import JobState, JobStatus
-from rheos.protocol.ids import JobId
+from rheos.core.errors import JobFailedError
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobState, JobStatus
 
 Write = Callable[[str], Path]
 
@@ -47,7 +47,7 @@ class StandIn:
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     def written(text: str) -> Path:
-        file = tmp_path / "job.py"
+        file = tmp_path / "runtimes/job.py"
         file.write_text(textwrap.dedent(text))
         return file
 
@@ -100,8 +100,8 @@ def test_a_missing_file_is_a_misuse(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write("""
-        from rheos.errors import SchemaError, Site
-        place = Site("job.py", 3)
+        from rheos.core.errors import SchemaError, Site
+        place = Site("runtimes/job.py", 3)
         raise SchemaError("there is no column 'k'", site=place, operator="m", hint="name one")
     """)
     assert run(file, [], Overrides()) == FAILED
@@ -112,7 +112,7 @@ def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.Capture
 
 def test_wrong_surroundings_are_a_misuse(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write("""
-        from rheos.errors import ConfigurationError
+        from rheos.core.errors import ConfigurationError
         raise ConfigurationError("there is no Java")
     """)
     assert run(file, [], Overrides()) == MISUSED

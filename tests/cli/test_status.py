@@ -15,10 +15,10 @@ from rheos.cli.status import (
     status_view,
     watermark_text,
 )
-from rheos.job import JobState, JobStatus, OperatorStatus
-from rheos.protocol.durations import duration_text
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.durations import duration_text
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobState, JobStatus, OperatorStatus
 
 NOON_MS = 1_741_953_600_000  # 2025-03-14T12:00:00Z
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import rheos as rh
 from rheos.api.overrides import Overrides, applied
 from rheos.cli.main import app
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 
 @dataclass
@@ -53,7 +53,7 @@ env.execute("orders")
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
-    file = tmp_path / "job.py"
+    file = tmp_path / "runtimes/job.py"
     file.write_text(PROGRAM)
     return file
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rheos.cli.why_not import Due, WhyNot, _lines
-from rheos.control.held_back import Delayed, HeldBack
-from rheos.health.splits import SplitStanding
-from rheos.savepoints.kept_for_key import KeptForKey, OpenWindow
+from rheos.ops.control.held_back import Delayed, HeldBack
+from rheos.ops.savepoints.kept_for_key import KeptForKey, OpenWindow
+from rheos.runtimes.health.splits import SplitStanding
 from tests.cli.stand_ins import outline
 from tests.cli.test_jobs import Start, rheos, start
 

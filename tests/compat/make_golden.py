@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from rheos.checkpoint.log import JobLog
-from rheos.protocol.snapshots import PartMode
-from rheos.protocol.state_config import Backend
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.state_config import Backend
 from tests.compat.programs import released
 from tests.compat.worlds import JOB, Kept, begin
 

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
-from rheos.errors import CheckpointError
-from rheos.operators.shapes import state_shapes
-from rheos.protocol.snapshots import PartMode
-from rheos.protocol.state_config import Backend
+from rheos.core.checkpoint.compatibility import Finding, Verdict, compare_entry
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
+from rheos.core.errors import CheckpointError
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.state_config import Backend
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.compat.make_golden import BACKENDS, PUBLISHED, with_checkpoints, with_savepoint

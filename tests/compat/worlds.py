@@ -10,16 +10,16 @@ import msgspec
 import pyarrow as pa
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.state_config import Backend, NewAggregates, StateConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.state_config import Backend, NewAggregates, StateConfig
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
-from rheos.task.config import TaskConfig
 from tests.compat.programs import Outputs
 
 JOB = JobId("kept")

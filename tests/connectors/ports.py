@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     ReaderContext,
@@ -17,8 +17,8 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, JobId
 
 T = TypeVar("T")
 

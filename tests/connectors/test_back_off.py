@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.connectors.back_off import BackOff
+from rheos.core.connectors.back_off import BackOff
 
 
 def test_waits_grow_to_a_second_and_start_over_when_it_went_well() -> None:

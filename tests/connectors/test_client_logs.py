@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from rheos.at_work import operator_here, works_for
-from rheos.bounded_calls import BoundedCalls
 from rheos.connectors import client_logs
+from rheos.connectors.calls.at_work import operator_here, works_for
+from rheos.connectors.calls.bounded_calls import BoundedCalls
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
-from rheos.control.job_logs import LogFile, log_path, newest_lines
-from rheos.host.log_capture import LogCapture
-from rheos.protocol.ids import JobId, JobKey
-from rheos.threads import thread
+from rheos.core.protocol.ids import JobId, JobKey
+from rheos.ops.control.job_logs import LogFile, log_path, newest_lines
+from rheos.runtimes.host.log_capture import LogCapture
 
 CONNECTORS = Path(client_logs.__file__).parent
 OF_DATA = {"msgspec", "numpy", "polars", "pyarrow"}
@@ -56,7 +56,7 @@ def test_threads_of_connectors_work_for_the_operator_that_started_them() -> None
     own = [
         path.relative_to(CONNECTORS).as_posix()
         for path in CONNECTORS.rglob("*.py")
-        if "threading.Thread(" in path.read_text() and path.name != "threads.py"
+        if "threading.Thread(" in path.read_text() and path.name != "connectors/calls/threads.py"
     ]
     assert own == []
     seen: list[str | None] = []

@@ -12,7 +12,7 @@ from pyspark.sql.classic import dataframe as classic
 from pyspark.sql.pandas import conversion
 
 from rheos.connectors.spark.collecting import collected, collected_table
-from rheos.errors import JobFailedError
+from rheos.core.errors import JobFailedError
 
 pytestmark = pytest.mark.spark
 

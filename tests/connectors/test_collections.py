@@ -13,8 +13,8 @@ import pytest
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.collection import collection
 from rheos.connectors.print import PrintSink
-from rheos.errors import SchemaError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.ports import assert_resumes_everywhere, batch_of, read_all, sink_context
 
 

@@ -12,21 +12,21 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.connectors.contract import Source, Split
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.spark import staging
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source
 from rheos.connectors.spark.staging import StagedSource
 from rheos.connectors.spark.types import spark_schema, to_spark
-from rheos.connectors.times import TimeColumn
-from rheos.errors import CheckpointError, InputError, SchemaError
-from rheos.job import JobConfig, JobState
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.connectors.contract import Source, Split
+from rheos.core.errors import CheckpointError, InputError, SchemaError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.core.task.config import TaskConfig
+from rheos.core.times import TimeColumn
+from rheos.runtimes.job import JobConfig, JobState
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
-from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink
 from tests.connectors.ports import Probe, read
 from tests.connectors.test_spark_types import EVERY_TYPE, every_value

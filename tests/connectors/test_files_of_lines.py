@@ -13,8 +13,8 @@ from rheos import formats
 from rheos.connectors import files
 from rheos.connectors.files import lines
 from rheos.connectors.files.listing import FileToRead, list_files
-from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.ports import Probe, assert_resumes_everywhere, batch_of, read_all, sink_context
 
 SCHEMA = pa.schema([pa.field("user", pa.int64(), nullable=False), pa.field("name", pa.string())])

@@ -14,11 +14,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors import files
-from rheos.connectors.contract import SinkWriter
 from rheos.connectors.files.committer import STAGING, FileCommittable, _decoder
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.sink import FileSink
-from rheos.errors import (
+from rheos.core.connectors.contract import SinkWriter
+from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
     ProgramError,
@@ -26,7 +26,7 @@ from rheos.errors import (
     UnavailableError,
     UnrestorableError,
 )
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from tests.connectors.ports import batch_of, read_all, sink_context
 
 SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64(), nullable=False)])

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rheos.connectors import files
-from rheos.connectors.contract import EndOfSplit, Pending
 from rheos.connectors.files import lines as files_of_lines
 from rheos.connectors.files import parquet
 from rheos.connectors.replay import Replay
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.core.connectors.contract import EndOfSplit, Pending
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from tests.connectors.ports import HeldIo, Probe, assert_resumes_everywhere, pending_us, read, read_all
 
 SCHEMA = pa.schema(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.connectors.generator import Block, GeneratorSource, generator
-from rheos.errors import ProgramError, SchemaError, UserFunctionError
+from rheos.core.errors import ProgramError, SchemaError, UserFunctionError
 from tests.connectors.ports import Probe, assert_resumes_everywhere, pending_us, read, read_all
 
 

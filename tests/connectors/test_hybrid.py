@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.connectors.collection import collection
-from rheos.connectors.contract import Pending, ReaderContext, Source, Split
 from rheos.connectors.files import source as file_source
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import HybridSource, hybrid
 from rheos.connectors.replay import Replay
-from rheos.connectors.times import TimeColumn
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.core.connectors.contract import Pending, ReaderContext, Source, Split
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.times import TimeColumn
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from rheos.connectors import patience, servers_away
 from rheos.connectors.patience import Patience
 from rheos.connectors.servers_away import ServersAway
-from rheos.errors import InputError, UnavailableError
+from rheos.core.errors import InputError, UnavailableError
 
 
 class Client:

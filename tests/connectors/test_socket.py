@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.connectors.contract import Pending, Polled, SplitReader
-from rheos.connectors.rejected import OnError
 from rheos.connectors.socket.reader import MAX_LINE_BYTES, LineCutter
 from rheos.connectors.socket.source import SocketSource
-from rheos.errors import InputError, ProgramError
+from rheos.core.connectors.contract import Pending, Polled, SplitReader
+from rheos.core.connectors.rejected import OnError
+from rheos.core.errors import InputError, ProgramError
 from rheos.testing import check_source
 from tests.connectors.ports import Probe
 from tests.waiting import wait_for

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rheos.connectors.files.parquet import ParquetDecoder, open_parquet
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 
 DAY = pa.schema([("v", pa.date32())])
 AT = pa.schema([("v", pa.timestamp("us", "UTC"))])

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import EndOfSplit, Pending, SplitReader, TimeReached
 from rheos.connectors.spark.staging_manifest import Manifest, identity, put_manifest
 from rheos.connectors.spark.staging_writer import StagingWriter, WriteTask
 from rheos.connectors.spark.stream_folder import StreamFolder
 from rheos.connectors.spark.stream_lanes import StagedStream
-from rheos.errors import InputError, ProgramError, UnrestorableError
+from rheos.core.connectors.contract import EndOfSplit, Pending, SplitReader, TimeReached
+from rheos.core.errors import InputError, ProgramError, UnrestorableError
 from tests.connectors.ports import Probe
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.int64())])

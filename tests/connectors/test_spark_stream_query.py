@@ -16,8 +16,8 @@ from rheos.connectors.spark import stream_query
 from rheos.connectors.spark.staging_manifest import Manifest
 from rheos.connectors.spark.stream import stream_settings
 from rheos.connectors.spark.stream_query import StreamQuery
-from rheos.errors import CheckpointError, InputError, JobFailedError, RheosError, UnavailableError
-from rheos.protocol.splits import LISTING_TRIES
+from rheos.core.errors import CheckpointError, InputError, JobFailedError, RheosError, UnavailableError
+from rheos.core.protocol.splits import LISTING_TRIES
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 STAGING = "0123456789ab"

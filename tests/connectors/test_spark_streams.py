@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import EndOfSplit, Pending, TimeReached
 from rheos.connectors.spark import staging, stream_query
 from rheos.connectors.spark.dataframe import stream_source
 from rheos.connectors.spark.staging_manifest import Manifest
 from rheos.connectors.spark.stream import StreamSource, stream_settings
 from rheos.connectors.spark.stream_lanes import StagedStream
 from rheos.connectors.spark.stream_query import StreamQuery
-from rheos.errors import (
+from rheos.core.connectors.contract import EndOfSplit, Pending, TimeReached
+from rheos.core.errors import (
     ConfigurationError,
     InputError,
     ProgramError,

@@ -20,7 +20,7 @@ from rheos.connectors.spark.types import (
     to_spark,
     wire_schema,
 )
-from rheos.errors import InputError, SchemaError
+from rheos.core.errors import InputError, SchemaError
 
 UTC = dt.UTC
 

@@ -15,11 +15,11 @@ import pytest
 
 import rheos as rh
 from rheos.connectors import spilling
-from rheos.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery, decode_spilled
-from rheos.errors import InputError, UnavailableError, UnrestorableError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.errors import InputError, UnavailableError, UnrestorableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import sink_context
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.lookup import LookupClient, LookupContext
-from rheos.errors import RheosError, SchemaError
+from rheos.core.connectors.lookup import LookupClient, LookupContext
+from rheos.core.errors import RheosError, SchemaError
 from rheos.testing import simulate
 from tests.connectors.ports import ManualClock
 

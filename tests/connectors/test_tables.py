@@ -174,8 +174,8 @@ def test_a_job_without_a_slot_to_publish_in_is_refused(spark: Any, tmp_path: Pat
 
 @pytest.mark.spark
 def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_path: Path) -> None:
-    from rheos.connectors.contract import SinkContext
-    from rheos.protocol.ids import Attempt, CheckpointId, JobId
+    from rheos.core.connectors.contract import SinkContext
+    from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 
     target = f"{database}.changing"
     schema = pa.schema([("n", pa.int64()), ("k", pa.string())])

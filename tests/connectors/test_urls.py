@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rheos.connectors.urls import url_parts
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 
 @pytest.mark.parametrize("special", ["/", "?", "#", "[", "/@"])

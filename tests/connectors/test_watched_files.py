@@ -13,8 +13,8 @@ import pytest
 
 import rheos as rh
 from rheos.connectors import files
-from rheos.connectors.contract import EndOfSplit, Pending, Split
-from rheos.errors import InputError, ProgramError
+from rheos.core.connectors.contract import EndOfSplit, Pending, Split
+from rheos.core.errors import InputError, ProgramError
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedRuntime
 from rheos.testing import Faults, simulate

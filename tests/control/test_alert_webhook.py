@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from rheos.control import alert_webhook
-from rheos.control.alert_webhook import AlertWebhook, post_json
-from rheos.control.controlled import ControlledJob
-from rheos.errors import JobFailedError
-from rheos.job import AlertConfig, JobConfig, JobState
-from rheos.observe.health import FindingKind, HealthState, Severity, simple_health
-from rheos.protocol.ids import JobId
+from rheos.core.errors import JobFailedError
+from rheos.core.metrics.health import FindingKind, HealthState, Severity, simple_health
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control import alert_webhook
+from rheos.ops.control.alert_webhook import AlertWebhook, post_json
+from rheos.ops.control.controlled import ControlledJob
+from rheos.runtimes.job import AlertConfig, JobConfig, JobState
 from tests.cli.stand_ins import STATUS, StandIn, outline
 
 JOB = {"key": "k1", "job": "orders", "name": "orders", "host": "a"}

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 import zmq
 
-from rheos.checkpoint.driver_note import DriverNote
-from rheos.control.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
-from rheos.control.controlled import ControlledJob, ControlledRuntime
-from rheos.control.processes import this_process
-from rheos.control.registry import JobRecord, Registry
-from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.driver_note import DriverNote
+from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
+from rheos.ops.control.controlled import ControlledJob, ControlledRuntime
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import INFO, STATUS, STORY, StandIn, outline
 
 
@@ -127,7 +127,11 @@ def test_who_cancels_hears_that_it_is_done(job: StandIn) -> None:
 def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
     job.allowed.set()
     job.savepoint_failure = CheckpointError(
-        "the disk is full", site=Site("job.py", 3), operator="map", hint="make room", detail="more"
+        "the disk is full",
+        site=Site("runtimes/job.py", 3),
+        operator="map",
+        hint="make room",
+        detail="more",
     )
     with pytest.raises(CheckpointError) as caught:
         JobClient(record(), 20).savepoint("/s")

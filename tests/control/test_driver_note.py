@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from rheos.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
-from rheos.checkpoint.events import Outcome
-from rheos.control import driver_note
-from rheos.control.driver_note import HeldNote, NoteKeeper, driver_of
-from rheos.control.processes import ProcessId, this_process
-from rheos.errors import ConfigurationError
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control import driver_note
+from rheos.ops.control.driver_note import HeldNote, NoteKeeper, driver_of
+from rheos.ops.control.processes import ProcessId, this_process
 from rheos.runtimes.simulated.store import MemoryStore
 
 JOB = JobId("job")

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.control.held_back import Delayed, HeldBack, held_back
-from rheos.errors import ConfigurationError
-from rheos.observe.history_files import HistorySegment, HistoryView
-from rheos.observe.model import JobFigures
-from rheos.plan.outline import PlanOutline
-from rheos.protocol.readings import Reading
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.history_files import HistorySegment, HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.held_back import Delayed, HeldBack, held_back
 from tests.cli.stand_ins import outline
 
 EMPTY = HistorySegment("", "coarse", 0, [], [], [])

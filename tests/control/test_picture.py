@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.control.live_display import LiveDisplay
-from rheos.control.picture import picture
-from rheos.observe.health import Severity, simple_health
-from rheos.plan.outline import PlanOutline
-from rheos.protocol.readings import Reading
+from rheos.core.metrics.health import Severity, simple_health
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.live_display import LiveDisplay
+from rheos.ops.control.picture import picture
 from tests.cli.stand_ins import FIGURES, STATUS, outline
 
 

@@ -13,13 +13,13 @@ import msgspec
 import psutil
 import pytest
 
-from rheos.control import processes
-from rheos.control.ended_jobs import LOST, MAX_ENDED
-from rheos.control.processes import Liveness, ProcessId, liveness, this_process
-from rheos.control.registry import JobRecord, Registry, find_job, newest_drivers, registry_folder
-from rheos.errors import ConfigurationError
-from rheos.job import JobConfig, job_key
-from rheos.protocol.ids import JobId
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control import processes
+from rheos.ops.control.ended_jobs import LOST, MAX_ENDED
+from rheos.ops.control.processes import Liveness, ProcessId, liveness, this_process
+from rheos.ops.control.registry import JobRecord, Registry, find_job, newest_drivers, registry_folder
+from rheos.runtimes.job import JobConfig, job_key
 
 
 def record(job: str = "job", **changes: object) -> JobRecord:

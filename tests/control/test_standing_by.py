@@ -10,17 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.checkpoint.driver_note import DriverNote
-from rheos.checkpoint.events import Outcome
-from rheos.control import standing_by
-from rheos.control.controlled import ControlledRuntime
-from rheos.control.job_list import job_object, listed_jobs
-from rheos.control.registry import Registry, find_job
-from rheos.dashboard.readiness import Readiness
-from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError, RheosError
-from rheos.job import JobConfig, JobHandle, JobResult, JobState
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.driver_note import DriverNote
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FencedError,
+    JobFailedError,
+    RheosError,
+)
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control import standing_by
+from rheos.ops.control.controlled import ControlledRuntime
+from rheos.ops.control.job_list import job_object, listed_jobs
+from rheos.ops.control.registry import Registry, find_job
+from rheos.ops.dashboard.readiness import Readiness
+from rheos.runtimes.job import JobConfig, JobHandle, JobResult, JobState
 from tests.cli.stand_ins import STATUS, StandIn
 
 Meanwhile = Callable[[Callable[[], None]], None]

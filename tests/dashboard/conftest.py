@@ -15,14 +15,14 @@ pytest.importorskip("starlette", reason="the extra rheos[dashboard] is not insta
 
 from starlette.testclient import TestClient
 
-from rheos.control.controlled import ControlledJob
-from rheos.control.job_logs import LogFile
-from rheos.dashboard.access import Access, Audit, Holder, Role
-from rheos.dashboard.app import Dashboard
-from rheos.dashboard.feeds import Feeds
-from rheos.dashboard.served import ServedJobs
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.job_logs import LogFile
+from rheos.ops.dashboard.access import Access, Audit, Holder, Role
+from rheos.ops.dashboard.app import Dashboard
+from rheos.ops.dashboard.feeds import Feeds
+from rheos.ops.dashboard.served import ServedJobs
+from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import StandIn, outline
 from tests.processes import Started
 from tests.waiting import wait_for

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 import rheos as rh
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
 from tests.chaos import torn
 
 START_MS = 1_800_000_000_000

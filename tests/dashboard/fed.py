@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
-from rheos.dashboard.app import PAGE, WithHeaders
-from rheos.dashboard.feeds import Feeds
-from rheos.dashboard.openapi import BASE, document
-from rheos.listener.asgi import AsgiService
-from rheos.listener.bounds import Bounds
-from rheos.listener.place import HostNames, listening_socket, shown_address
-from rheos.listener.server import Listener
+from rheos.connectors.listener.asgi import AsgiService
+from rheos.connectors.listener.bounds import Bounds
+from rheos.connectors.listener.place import HostNames, listening_socket, shown_address
+from rheos.connectors.listener.server import Listener
+from rheos.ops.dashboard.app import PAGE, WithHeaders
+from rheos.ops.dashboard.feeds import Feeds
+from rheos.ops.dashboard.openapi import BASE, document
 from tests.dashboard.fed_jobs import FedJob
 
 TOKEN = "the token of the pictures"

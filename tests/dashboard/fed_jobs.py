@@ -8,20 +8,27 @@ from typing import Any
 
 import msgspec
 
-from rheos.control.job_list import ListedJob, checkpoint_object, job_object
-from rheos.control.job_logs import LoggedLine
-from rheos.control.processes import ProcessId
-from rheos.control.registry import JobRecord
-from rheos.job import CheckpointInfo, JobState, JobStatus, JobWait, job_key
-from rheos.observe.event_log import EventKind, EventLevel, JobEvent, ShownEvent
-from rheos.observe.health import FindingKind, HealthState, JobFinding, JobHealth, Severity, iso_time
-from rheos.observe.history_files import HistorySegment, HistoryView
-from rheos.observe.model import JobFigures, figures_object
-from rheos.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.control import Cost
-from rheos.protocol.ids import JobId, job_slug
-from rheos.protocol.readings import Reading
+from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent, ShownEvent
+from rheos.core.metrics.health import (
+    FindingKind,
+    HealthState,
+    JobFinding,
+    JobHealth,
+    Severity,
+    iso_time,
+)
+from rheos.core.metrics.history_files import HistorySegment, HistoryView
+from rheos.core.metrics.model import JobFigures, figures_object
+from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Cost
+from rheos.core.protocol.ids import JobId, job_slug
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.job_list import ListedJob, checkpoint_object, job_object
+from rheos.ops.control.job_logs import LoggedLine
+from rheos.ops.control.processes import ProcessId
+from rheos.ops.control.registry import JobRecord
+from rheos.runtimes.job import CheckpointInfo, JobState, JobStatus, JobWait, job_key
 
 NOW_MS = 1_795_536_000_000
 """2026-11-24T16:00:00Z"""

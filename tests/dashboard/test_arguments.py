@@ -9,22 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, Entry
-from rheos.control.processes import this_process
-from rheos.control.registry import JobRecord
-from rheos.control.started_program import StartedProgram
-from rheos.dashboard.arguments import Meaning, SavepointFolder, SavepointPath, checked, meanings
-from rheos.dashboard.operations import OPERATIONS, Operation, SavepointRequest
-from rheos.dashboard.replays import ForkRequest, WhyRequest
-from rheos.errors import ConfigurationError
-from rheos.host.stores import open_store
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, Entry
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord
+from rheos.ops.control.started_program import StartedProgram
+from rheos.ops.dashboard.arguments import Meaning, SavepointFolder, SavepointPath, checked, meanings
+from rheos.ops.dashboard.operations import OPERATIONS, Operation, SavepointRequest
+from rheos.ops.dashboard.replays import ForkRequest, WhyRequest
+from rheos.runtimes.host.stores import open_store
 
 
 def record(folder: Path, **given: Any) -> JobRecord:
     program = StartedProgram(
-        file=str(folder / "job.py"), arguments=[], folder=str(folder), parameters={}, digest=""
+        file=str(folder / "runtimes/job.py"), arguments=[], folder=str(folder), parameters={}, digest=""
     )
     facts = {"key": "k", "job": JobId("job"), "name": "job", "process": this_process()}
     facts |= {"runtime": "continuous", "checkpoint_dir": str(folder / "kept"), "started_ms": 0}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rheos.control.registry import Registry
+from rheos.ops.control.registry import Registry
 from tests.chaos.torn import faults_of
 from tests.dashboard.conftest import sign_in
 from tests.dashboard.test_page import fact, tab

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.control.registry import Registry
-from rheos.dashboard import readiness
-from rheos.dashboard.readiness import Readiness
-from rheos.job import JobState
-from rheos.observe.health import Severity, simple_health
+from rheos.core.metrics.health import Severity, simple_health
+from rheos.ops.control.registry import Registry
+from rheos.ops.dashboard import readiness
+from rheos.ops.dashboard.readiness import Readiness
+from rheos.runtimes.job import JobState
 from tests.cli.stand_ins import StandIn
 from tests.dashboard.conftest import Asking
 

@@ -18,11 +18,13 @@ import psutil
 import pytest
 
 from rheos.cli.replay_process import answered, forked_program
-from rheos.control.processes import _started_s, this_process
-from rheos.control.registry import JobRecord, Registry
-from rheos.control.started_program import program_of
-from rheos.dashboard import replays
-from rheos.dashboard.replays import (
+from rheos.core.errors import ConfigurationError, InternalError, TransportError, UserFunctionError
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.processes import _started_s, this_process
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.started_program import program_of
+from rheos.ops.dashboard import replays
+from rheos.ops.dashboard.replays import (
     AskedReplay,
     BusyError,
     DebugRequest,
@@ -32,8 +34,6 @@ from rheos.dashboard.replays import (
     WhyNotRequest,
     WhyRequest,
 )
-from rheos.errors import ConfigurationError, InternalError, TransportError, UserFunctionError
-from rheos.protocol.ids import JobId
 from tests.dashboard.conftest import Asking
 from tests.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, write_input
 from tests.waiting import wait_for
@@ -58,12 +58,14 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
-    Path("job.py").write_text(PROGRAM)
+    Path("runtimes/job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
-    stopped("job.py")
+    stopped("runtimes/job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35))
-    Path("job.py").write_text(FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]"))
-    program = program_of(folder / "job.py", [], {})
+    Path("runtimes/job.py").write_text(
+        FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]")
+    )
+    program = program_of(folder / "runtimes/job.py", [], {})
     Registry().add(record(checkpoint_dir=str(folder / "kept"), program=program))
     return "k1"
 
@@ -104,7 +106,7 @@ def test_what_is_wrong_is_said_as_the_command_says_it(orders: str) -> None:
     Path("v2.py").write_text("import sys; sys.exit('no')")
     with pytest.raises(UserFunctionError, match=r"the program raised SystemExit: no"):
         found("fork", orders, ForkRequest(file="v2.py"))
-    Path("job.py").write_text("")
+    Path("runtimes/job.py").write_text("")
     with pytest.raises(ConfigurationError, match=r"is not what it was when the job"):
         found("why", orders, WhyRequest(sink="windows", row={}))
 
@@ -132,7 +134,9 @@ def test_no_other_file_of_the_machine_is_run(orders: str, file: str) -> None:
     Path("link.py").symlink_to("../outside.py")
     with pytest.raises(ConfigurationError, match=r"no file .* in the folder in which the job was"):
         forked_program(orders, ForkRequest(file=file))
-    assert forked_program(orders, ForkRequest(file="job.py")) == Path("job.py").resolve()
+    assert (
+        forked_program(orders, ForkRequest(file="runtimes/job.py")) == Path("runtimes/job.py").resolve()
+    )
 
 
 # --- the process --------------------------------------------------------------------------------------
@@ -226,9 +230,9 @@ def has_ended(pid: int) -> bool:
 
 DASHBOARD = """
 import sys
-from rheos.control.processes import this_process
-from rheos.control.registry import JobRecord
-from rheos.dashboard import replays
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord
+from rheos.ops.dashboard import replays
 replays._COMMAND = (sys.executable, "-c", sys.argv[1])
 job = JobRecord(key="k", job="j", name="j", process=this_process(), runtime="continuous",
     checkpoint_dir=None, started_ms=0, endpoint="", token="")

@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted
-from rheos.control.job_logs import LogFile
-from rheos.control.processes import this_process
-from rheos.control.registry import Registry
-from rheos.dashboard.operations import OPERATIONS
-from rheos.driver.logged import JOBS
-from rheos.errors import CheckpointError, Site
-from rheos.host.stores import open_store
-from rheos.job import JobConfig, JobState
-from rheos.observe.health import FindingKind, Severity, simple_health
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted
+from rheos.core.errors import CheckpointError, Site
+from rheos.core.metrics.health import FindingKind, Severity, simple_health
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.ops.control.job_logs import LogFile
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import Registry
+from rheos.ops.dashboard.operations import OPERATIONS
+from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job import JobConfig, JobState
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
 from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
 from tests.waiting import wait_for
@@ -147,13 +147,13 @@ def test_a_job_is_cancelled(asking: Asking, job: StandIn) -> None:
 
 def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: StandIn) -> None:
     job.savepoint_failure = CheckpointError(
-        "the disk is full", site=Site("job.py", 7), operator="map", hint="make room"
+        "the disk is full", site=Site("runtimes/job.py", 7), operator="map", hint="make room"
     )
     status, error = asking.post(f"/jobs/{asking.key()}/savepoint", {})
     assert status == 409
     assert (error["what"], error["file"], error["line"], error["hint"]) == (
         "the disk is full",
-        "job.py",
+        "runtimes/job.py",
         7,
         "make room",
     )

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from rheos.dashboard.access import (
+from rheos.core.errors import ConfigurationError
+from rheos.ops.dashboard.access import (
     CODE_WITHIN_S,
     Access,
     Holder,
@@ -20,8 +21,7 @@ from rheos.dashboard.access import (
     TokenFile,
     holders_of,
 )
-from rheos.dashboard.serving import DashboardConfig, DashboardServer
-from rheos.errors import ConfigurationError
+from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 
 LONG = "0123456789abcdef"
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.checkpoint.log import JobLog
-from rheos.graph.nodes import SourceSpec
-from rheos.host.stores import open_store
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.world import World
-from rheos.task.config import TaskConfig
 from rheos.testing.slow_source import SlowSource
 
 PROGRAM = '''
@@ -120,7 +120,11 @@ def write_input(name: str, *rows: tuple[str, int, int]) -> None:
 
 
 def run_job(
-    program: str = "job.py", *, backend: Backend = Backend.MEMORY, seed: int = 1, **checkpoint: Any
+    program: str = "runtimes/job.py",
+    *,
+    backend: Backend = Backend.MEMORY,
+    seed: int = 1,
+    **checkpoint: Any,
 ) -> list[int]:
     """Runs the job with what is there now, a few rows at a time, and leaves all of its checkpoints in
     `kept`. Gives their numbers."""

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.debugging.replay import DebugStep, StepKind
-from rheos.errors import ConfigurationError
-from rheos.protocol.state_config import Backend
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.state_config import Backend
+from rheos.ops.debugging.replay import DebugStep, StepKind
 from tests.debugging.jobs import PROGRAM, calls, run_job, write_input
 
 
@@ -35,7 +35,7 @@ def ran(
     patch.chdir(folder)
     patch.setenv("RHEOS_HOME", str(folder / "home"))
     patch.setenv("CALLS", str(folder / "calls.jsonl"))
-    Path("job.py").write_text(program)
+    Path("runtimes/job.py").write_text(program)
     rows = orders(7)
     for number in range(files):
         write_input(str(number), *rows[number::files])
@@ -60,7 +60,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) ->
 
 
 def debugged(key: Any = "ada", operator: str | None = "sessions", **given: Any) -> rh.Debugged:
-    return rh.debug("orders", key, operator=operator, checkpoint_dir="kept", against="job.py", **given)
+    return rh.debug(
+        "orders", key, operator=operator, checkpoint_dir="kept", against="runtimes/job.py", **given
+    )
 
 
 def values(state: Any) -> list[Any]:

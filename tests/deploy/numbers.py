@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pyspark
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
-from rheos.host.stores import open_store
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
 from tests.deploy.cables import Quality
 from tests.deploy.networks import Host, Network
 from tests.processes import Started
@@ -135,7 +135,7 @@ class Run:
         self._rows = rows
         self._out, self._checkpoints = shared / "out", shared / "checkpoints"
         self._said = own / f"said-{host.name if host else 'here'}"
-        job = own / "job.py"
+        job = own / "runtimes/job.py"
         job.write_text(JOB)
         words = [str(self._out), str(self._checkpoints), str(rows), str(rate_per_s), str(self._said)]
         here = host.address if host else cluster.network.address

@@ -208,7 +208,7 @@ slow.execute("slow")
 @pytest.mark.parametrize("cell", [ENDLESS, SLOW], ids=["continuous", "batch"])
 def test_an_interrupt_cancels_the_job_and_the_next_one_runs(cell: str, notebook: Notebook) -> None:
     """Also where a worker is in the midst of a function that takes long."""
-    running = "from rheos.control.registry import Registry\nfrom pyspark.sql import SparkSession\n"
+    running = "from rheos.ops.control.registry import Registry\nfrom pyspark.sql import SparkSession\n"
     jobs = "[record.name for record in Registry().records()]"
     at_work = "len(SparkSession.active().sparkContext.statusTracker().getActiveJobsIds())"
     notebook.run(running)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rheos.health.kinds import KINDS
-from rheos.observe.health import HealthState
+from rheos.core.metrics.health import HealthState
+from rheos.runtimes.health.kinds import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 TABLE = re.compile(r"(?<=<!-- findings: made by tests/docs/test_health.py -->\n).*?(?=<!-- end)", re.S)

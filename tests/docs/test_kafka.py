@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rheos.control.commands import JobClient
-from rheos.control.registry import Registry
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import Registry
 from rheos.testing.servers import KafkaBroker
 from rheos.testing.servers.server import free_port
 from tests.docs.walks import WITHIN_S, Shell, has_checkpoint, steps

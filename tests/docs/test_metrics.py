@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rheos.observe.figures import FIGURES, Figure, Kind
+from rheos.core.metrics.figures import FIGURES, Figure, Kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TABLE = re.compile(r"(?<=<!-- figures: made by tests/docs/test_metrics.py -->\n).*?(?=<!-- end)", re.S)

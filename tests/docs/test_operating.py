@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rheos.control.commands import JobClient
-from rheos.control.registry import Registry
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import Registry
 from tests.docs.walks import WITHIN_S, Shell, has_checkpoint, steps
 from tests.waiting import wait_for
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rheos.control.commands import JobClient
-from rheos.control.registry import JobRecord
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import JobRecord
 
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITHIN_S = 400.0

@@ -6,11 +6,11 @@ import msgspec
 import pyarrow as pa
 
 import rheos as rh
-from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.connectors.collect import CollectedRows
-from rheos.driver.collected import CollectedResults
-from rheos.protocol.control import CommittableHandle
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.protocol.control import CommittableHandle
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.runtimes.driver.collected import CollectedResults
 
 
 def rows(checkpoint: int, *values: int) -> CommittableHandle:

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.checkpoint.config import CheckpointConfig, FixedDelay
-from rheos.checkpoint.events import After, AttemptEnded, AttemptLost, AttemptRunning, Outcome
-from rheos.checkpoint.names import safe_name
-from rheos.driver.event_keeper import stored_events
-from rheos.errors import CheckpointError, TransportError, UserFunctionError
-from rheos.job import JobState, Predecessor
-from rheos.observe.event_files import FILE_EVENTS, MAX_FILES, events_folder, read_events
-from rheos.observe.event_log import MAX_EVENTS, EventKind, EventLevel
-from rheos.observe.health import FindingKind, JobFinding, Severity, simple_health
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay
+from rheos.core.checkpoint.events import After, AttemptEnded, AttemptLost, AttemptRunning, Outcome
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.errors import CheckpointError, TransportError, UserFunctionError
+from rheos.core.metrics.event_files import FILE_EVENTS, MAX_FILES, events_folder, read_events
+from rheos.core.metrics.event_log import MAX_EVENTS, EventKind, EventLevel
+from rheos.core.metrics.health import FindingKind, JobFinding, Severity, simple_health
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.driver.event_keeper import stored_events
+from rheos.runtimes.job import JobState, Predecessor
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.driver.test_master import CONFIG, FILES, Driver, failed
@@ -191,8 +191,8 @@ def test_a_program_that_changed_is_an_upgrade() -> None:
     first = Driver(owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))
     entry = first.master._coordinator.kept[-1]
-    from rheos.checkpoint.events import JobShape
-    from rheos.driver.event_recorder import program_changes
+    from rheos.core.checkpoint.events import JobShape
+    from rheos.runtimes.driver.event_recorder import program_changes
 
     same = JobShape(dict(entry.operators), 2, 8, dict(entry.states))
     assert program_changes(entry, same) == ""

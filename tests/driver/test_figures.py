@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rheos.driver.figures import FiguresKeeper
-from rheos.job import JobState, JobStatus
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import Progress
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.job import JobState, JobStatus
 
 
 @pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.driver.health import EVERY_US, RESTARTS_FOR_US, HealthKeeper, SeenJob
-from rheos.observe.health import FindingKind, JobHealth, Severity
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.metrics.health import FindingKind, JobHealth, Severity
+from rheos.runtimes.driver.health import EVERY_US, RESTARTS_FOR_US, HealthKeeper, SeenJob
 from tests.cli.stand_ins import FIGURES, STATUS, outline
 from tests.health.jobs import NOW_MS, SECOND_US
 

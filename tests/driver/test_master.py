@@ -11,13 +11,13 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from rheos.checkpoint.config import CheckpointConfig, FixedDelay
-from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.names import state_path
-from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.collect import CollectedRows, CollectSink
-from rheos.connectors.contract import (
+from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay
+from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.names import state_path
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.connectors.contract import (
     Committer,
     ReaderContext,
     Sink,
@@ -27,10 +27,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.driver.collected import CollectedBefore
-from rheos.driver.launcher import LauncherEvent
-from rheos.driver.master import Master, enumerate_splits
-from rheos.errors import (
+from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
     FencedError,
@@ -43,17 +40,20 @@ from rheos.errors import (
     UserFunctionError,
     WorkerLostError,
 )
-from rheos.graph.nodes import SinkSpec, SourceSpec, StreamType
-from rheos.job import JobConfig, JobState
-from rheos.operators.contract import PortType
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
-from rheos.protocol import control
-from rheos.protocol.control import Acknowledge, CommittableHandle, Totals, ToTask
-from rheos.protocol.error_data import ErrorData
-from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
-from rheos.protocol.readings import Reading
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
-from rheos.protocol.stacks import StackProfile
+from rheos.core.graph.nodes import SinkSpec, SourceSpec, StreamType
+from rheos.core.operators.contract import PortType
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.core.protocol import control
+from rheos.core.protocol.control import Acknowledge, CommittableHandle, Totals, ToTask
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.readings import Reading
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.protocol.stacks import StackProfile
+from rheos.runtimes.driver.collected import CollectedBefore
+from rheos.runtimes.driver.launcher import LauncherEvent
+from rheos.runtimes.driver.master import Master, enumerate_splits
+from rheos.runtimes.job import JobConfig, JobState
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
@@ -121,11 +121,13 @@ def plan_of(target: Target, source: Source | None = None) -> PhysicalPlan:
     )
 
     def sink(id: OperatorId, line: int, sink: Sink) -> PlannedOperator:
-        return PlannedOperator(id, f"the {id}", Site("job.py", line), SinkSpec(sink), (port,), {}, {})
+        return PlannedOperator(
+            id, f"the {id}", Site("runtimes/job.py", line), SinkSpec(sink), (port,), {}, {}
+        )
 
     spec = SourceSpec(source or Numbers(), None)
     operators = (
-        PlannedOperator(SOURCE, "the numbers", Site("job.py", 1), spec, (), {}, {}),
+        PlannedOperator(SOURCE, "the numbers", Site("runtimes/job.py", 1), spec, (), {}, {}),
         sink(FILES, 2, target),
         sink(ROWS, 3, CollectSink()),
     )
@@ -608,7 +610,9 @@ class TestStoreFailures:
 class TestFailures:
     def test_the_error_that_ended_the_job_is_raised_whole(self) -> None:
         driver = Driver(config=CheckpointConfig()).runs()
-        error = UserFunctionError("division by zero", site=Site("job.py", 7), record="{'n': 0}")
+        error = UserFunctionError(
+            "division by zero", site=Site("runtimes/job.py", 7), record="{'n': 0}"
+        )
         assert driver.step(failed(error)) == [("stop", 1, None)]
         assert not driver.master.done
         driver.step(AttemptLost(Attempt(1), RheosError("the stage failed")), AttemptEnded(Attempt(1)))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rheos.driver.profiles import ProfileService
-from rheos.errors import ConfigurationError, TransportError
-from rheos.protocol.control import SampleStacks, StacksSampled
-from rheos.protocol.ids import Attempt
-from rheos.protocol.stacks import MOST_STACKS, StackProfile, profile_problem
+from rheos.core.errors import ConfigurationError, TransportError
+from rheos.core.protocol.control import SampleStacks, StacksSampled
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.stacks import MOST_STACKS, StackProfile, profile_problem
+from rheos.runtimes.driver.profiles import ProfileService
 
 ONE, TWO = Attempt(1), Attempt(2)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.driver.logged import JOBS
-from rheos.driver.restart_report import RestartReport
-from rheos.job import JobState, JobStatus
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.driver.restart_report import RestartReport
+from rheos.runtimes.job import JobState, JobStatus
 
 
 def reported(caplog: pytest.LogCaptureFixture) -> list[str]:

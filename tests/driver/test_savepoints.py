@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.checkpoint.savepoint import read_savepoint, verify_savepoint
-from rheos.errors import CheckpointError
-from rheos.job import JobConfig, JobState
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.savepoint import read_savepoint, verify_savepoint
+from rheos.core.errors import CheckpointError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.job import JobConfig, JobState
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
-from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink
 
 ROWS, USERS = 400, 7

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from rheos.driver.scaling import (
+from rheos.runtimes.driver.scaling import (
     FIRST_RETRY_MS,
     NARROW_AFTER_MS,
     NO_GAIN_FOR_MS,
@@ -23,8 +23,8 @@ from rheos.driver.scaling import (
     SlotLoad,
     WidthChange,
 )
-from rheos.driver.scaling import FULL as FULL_SHARE
-from rheos.job import ScalingBounds
+from rheos.runtimes.driver.scaling import FULL as FULL_SHARE
+from rheos.runtimes.job import ScalingBounds
 
 SLOT_ROWS_PER_S = 1_000.0
 

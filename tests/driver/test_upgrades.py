@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import CheckpointError
-from rheos.protocol.state_config import Backend, NewAggregates
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.state_config import Backend, NewAggregates
 from tests.compat.make_golden import MIDDLE_US, until
 from tests.compat.programs import ROWS, SPLITS, START_MS, Outputs, source
 from tests.compat.worlds import Kept, begin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.checkpoint.events import (
+from rheos.core.checkpoint.events import (
     After,
     RecoveryFailed,
     SavepointRequested,
@@ -10,11 +10,11 @@ from rheos.checkpoint.events import (
     Start,
     Tick,
 )
-from rheos.driver.figures import Unpublished
-from rheos.driver.waits import Waits
-from rheos.errors import UnavailableError
-from rheos.protocol.control import Committed
-from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.core.errors import UnavailableError
+from rheos.core.protocol.control import Committed
+from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.runtimes.driver.figures import Unpublished
+from rheos.runtimes.driver.waits import Waits
 from tests.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
 
 AWAY = UnavailableError("no answer from db:5432", operator="files")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from tests.equivalence.corpus import PROGRAMS
 from tests.equivalence.corpus.program import Program
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos import testing
-from rheos.job import JobState
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.task.config import TaskConfig
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.job import JobState
 from rheos.testing.simulation import CHECKPOINTS
 from tests.equivalence.corpus.program import Given, Handing, Program
 from tests.equivalence.modes import Mode

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.host.stores import open_store
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.world import World
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.forks.difference import OutputDifference, difference
+from rheos.ops.forks.difference import OutputDifference, difference
 
 
 def compared(old: list[Any], new: list[Any], key: str = "") -> OutputDifference:

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.forks.recording import Extent, reached_ms
-from rheos.operators.source_split import SPLIT_ROWS, SPLITS
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.ops.forks.recording import Extent, reached_ms
 
 
 def state(**splits: tuple[int, bool]) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 import rheos as rh
-from rheos.forks.reservations import reservations
+from rheos.ops.forks.reservations import reservations
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from rheos import formats
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.elements import Batch
 from rheos.formats.avro_schemas import avro_of
-from rheos.formats.contract import Format
-from rheos.protocol.elements import Batch
 from tests.formats.messages import descriptors
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}

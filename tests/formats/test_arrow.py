@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rheos import formats
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.formats import arrow_format
 from tests.formats.test_every_format import decode, outcomes
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rheos import formats
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, TransportError
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, SchemaError, TransportError
 from rheos.formats import schema_registry
 from tests.formats.registry import FakeRegistry, fake_registry
 from tests.formats.test_every_format import decode, outcomes

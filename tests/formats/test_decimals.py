@@ -15,15 +15,15 @@ from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.column_types import as_strings
 from rheos.connectors.redis import text as redis_text
 from rheos.connectors.spark.types import spark_arrow_type
-from rheos.errors import InputError, SchemaError
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.columns import TypeMismatch, column_of, columns_to_python
+from rheos.core.protocol.polars_frames import arrow_column, polars_frame
+from rheos.core.protocol.wire import BatchDecoder, encode_batch
+from rheos.core.state.ordered import from_ordered, ordered
+from rheos.core.state.packing import as_bytes, from_bytes
 from rheos.formats.avro_format import AvroFormat
 from rheos.formats.avro_schemas import avro_of
-from rheos.formats.contract import Format
-from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
-from rheos.protocol.polars_frames import arrow_column, polars_frame
-from rheos.protocol.wire import BatchDecoder, encode_batch
-from rheos.state.ordered import from_ordered, ordered
-from rheos.state.packing import as_bytes, from_bytes
 from tests.formats.examples import EXAMPLES
 
 KINDS = [pa.decimal128(*digits) for digits in [(1, 0), (1, 1), (9, 2), (18, 2), (19, 0), (20, 4)]]

@@ -13,9 +13,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rheos import formats
-from rheos.errors import ProgramError, SchemaError
-from rheos.formats import contract
-from rheos.formats.contract import Decoded, Decoder
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.formats import contract
+from rheos.core.formats.contract import Decoded, Decoder
 from tests.formats.examples import EXAMPLES, Example, batches
 
 drawn = settings(max_examples=8, phases=[Phase.generate])

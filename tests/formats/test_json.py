@@ -9,8 +9,8 @@ import pytest
 
 import rheos as rh
 from rheos import formats
-from rheos.errors import SchemaError
-from rheos.formats.contract import Decoded
+from rheos.core.errors import SchemaError
+from rheos.core.formats.contract import Decoded
 from tests.formats.test_every_format import decode, outcomes
 
 NUMBER = pa.schema([pa.field("a", pa.int64(), nullable=False)])

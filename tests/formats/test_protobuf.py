@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rheos import formats
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.formats.protobuf_schemas import message_class
 from tests.formats.messages import descriptors
 from tests.formats.test_every_format import decode, outcomes

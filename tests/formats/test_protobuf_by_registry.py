@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from rheos import formats
-from rheos.errors import ConfigurationError, ProgramError, TransportError
+from rheos.core.errors import ConfigurationError, ProgramError, TransportError
 from rheos.formats.confluent import message_before, schema_prefix
 from rheos.formats.protobuf_format import ProtobufFormat
 from rheos.formats.protobuf_schemas import message_class

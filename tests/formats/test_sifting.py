@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rheos.core.protocol.elements import Batch
 from rheos.formats.sifting import RowsError, sift
-from rheos.protocol.elements import Batch
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 

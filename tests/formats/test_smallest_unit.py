@@ -19,8 +19,8 @@ import pytest
 from rheos import formats
 from rheos.connectors import files
 from rheos.connectors.files import lines
-from rheos.formats import contract
-from rheos.formats.contract import Format
+from rheos.core.formats import contract
+from rheos.core.formats.contract import Format
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
 from tests.formats.messages import descriptors
 from tests.formats.test_every_format import decode

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rheos.graph.exact_decimals import exact, exact_one
+from rheos.core.graph.exact_decimals import exact, exact_one
 from tests.graph.decimal_oracle import Digits, computed, result_type, rounded, wider_type
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

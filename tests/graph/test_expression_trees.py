@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars import col, element, lit
 
-from rheos.graph.expression_trees import (
+from rheos.core.graph.expression_trees import (
     FAILURES,
     computes,
     computes_on_elements,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.graph.exact_decimals import exact_one
-from rheos.graph.expression_trees import ARITHMETIC
-from rheos.graph.float_division import DIVISIONS
+from rheos.core.graph.exact_decimals import exact_one
+from rheos.core.graph.expression_trees import ARITHMETIC
+from rheos.core.graph.float_division import DIVISIONS
 
 OPERATIONS = [operator.truediv, operator.floordiv, operator.mod]
 EDGES = [0.3, -0.3, 12.67, -0.0, 0.0, 5e-324, 1e308, float("inf"), float("-inf"), float("nan"), None]

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos import col
-from rheos.aggregates import count
-from rheos.graph.reducing import reducing, with_exact_decimals
+from rheos.core.aggregates import count
+from rheos.core.graph.reducing import reducing, with_exact_decimals
 
 WIDE = pa.decimal128(38, 18)
 LINES = pa.table(

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.graph.expression_trees import expression_of, tree_of
-from rheos.graph.row_functions import of_columns
+from rheos.core.graph.expression_trees import expression_of, tree_of
+from rheos.core.graph.row_functions import of_columns
 
 
 def added(columns: Sequence[pl.Series], more: int = 0) -> pl.Series:

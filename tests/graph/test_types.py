@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rheos.errors import SchemaError
-from rheos.graph.types import canonical, canonical_schema, describe, empty_frame, from_polars
+from rheos.core.errors import SchemaError
+from rheos.core.graph.types import canonical, canonical_schema, describe, empty_frame, from_polars
 
 SIMPLE = [pa.bool_(), pa.int8(), pa.uint64(), pa.float32(), pa.string(), pa.binary(), pa.date32()]
 

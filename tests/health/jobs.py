@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rheos.health.moment import JobMoment
-from rheos.protocol.readings import Reading
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.health.moment import JobMoment
 from tests.cli.stand_ins import FIGURES, STATUS, outline
 
 CALM = replace(STATUS, failure=None, restarts=0, checkpoints_failed=0, operators=())

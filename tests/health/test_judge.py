@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rheos.health.judge import REMEMBERED_US, Memory, health
-from rheos.observe.health import HealthState, JobHealth
-from rheos.protocol.readings import Reading
+from rheos.core.metrics.health import HealthState, JobHealth
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.health.judge import REMEMBERED_US, Memory, health
 from tests.health.jobs import HELD, NOW_MS, SECOND_US, received, seen, shares
 
 AWAY = "unpublished_ms"

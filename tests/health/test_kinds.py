@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from rheos.health.check import HealthCheck
-from rheos.health.judge import Memory, health
-from rheos.health.kinds import KINDS
-from rheos.health.moment import JobMoment, Past
-from rheos.job import JobState, JobWait, OperatorStatus, WaitKind
-from rheos.observe.health import FindingKind, HealthState, JobFinding, Severity
-from rheos.operators.runtime_context import Distribution
-from rheos.protocol.readings import Reading
+from rheos.core.metrics.health import FindingKind, HealthState, JobFinding, Severity
+from rheos.core.operators.runtime_context import Distribution
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.health.check import HealthCheck
+from rheos.runtimes.health.judge import Memory, health
+from rheos.runtimes.health.kinds import KINDS
+from rheos.runtimes.health.moment import JobMoment, Past
+from rheos.runtimes.job import JobState, JobWait, OperatorStatus, WaitKind
 from tests.health.jobs import HELD, NOW_MS, NOW_US, SECOND_US, received, seen, shares, split
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     Committer,
     EndOfSplit,
     Pending,
@@ -23,11 +23,11 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.errors import TransportError, UnavailableError
-from rheos.job import JobStatus
-from rheos.observe.health import FindingKind, HealthState, JobHealth, Severity
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.errors import TransportError, UnavailableError
+from rheos.core.metrics.health import FindingKind, HealthState, JobHealth, Severity
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.job import JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.runtime import SimulatedJob, SimulatedRuntime
 

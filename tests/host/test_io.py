@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rheos.host.io import DetachedIo, ThreadedIo
+from rheos.runtimes.host.io import DetachedIo, ThreadedIo
 
 
 def wait_for(true: Callable[[], bool]) -> None:

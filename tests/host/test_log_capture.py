@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rheos.at_work import works_for
-from rheos.host.io import ThreadedIo
-from rheos.host.log_capture import MAX_LINES, LogCapture
-from rheos.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
+from rheos.connectors.calls.at_work import works_for
+from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
+from rheos.runtimes.host.io import ThreadedIo
+from rheos.runtimes.host.log_capture import MAX_LINES, LogCapture
 from tests.waiting import wait_for
 
 SHOP = logging.getLogger("shop.orders")

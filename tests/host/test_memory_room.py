@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rheos.host.memory_room import memory_limit, memory_room, oom_kills
+from rheos.runtimes.host.memory_room import memory_limit, memory_room, oom_kills
 
 MIB = 1 << 20
 MACHINE = psutil.virtual_memory().total

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import Site
-from rheos.graph.nodes import SinkSpec
-from rheos.host import pickling
-from rheos.host.pickling import pack
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import SinkSpec
+from rheos.runtimes.host import pickling
+from rheos.runtimes.host.pickling import pack
 from rheos.testing import Faults, MemorySink, simulate
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rheos.host import scratch
-from rheos.host.scratch import private_folder, scratch_folder
+from rheos.runtimes.host import scratch
+from rheos.runtimes.host.scratch import private_folder, scratch_folder
 
 
 def mode(path: str | Path) -> int:
@@ -76,7 +76,7 @@ def test_a_sweep_between_the_making_of_a_lock_and_its_locking_leaves_a_locked_on
 def test_folders_of_every_kind_go_with_their_process_however_it_ends(tmp_path: Path) -> None:
     """A process makes one of each kind and is killed; the next one leaves nothing of them."""
     made = (
-        "import os, sys; from rheos.host import scratch\n"
+        "import os, sys; from rheos.runtimes.host import scratch\n"
         "kept = [scratch.OwnedFolder(kind, sys.argv[1]) for kind in scratch._KINDS]\n"
         "[open(os.path.join(each.path, 'file'), 'w').close() for each in kept]\n"
         "os.kill(os.getpid(), 9)"
@@ -107,12 +107,12 @@ def test_no_temporary_folder_is_made_in_another_way() -> None:
     """Such a folder would stay after a kill. Those that are listed are removed otherwise."""
     source = Path(scratch.__file__).parents[1]
     known = {
-        "bench/driver.py",
-        "bench/soak.py",
+        "cli/benchmarks/driver.py",
+        "cli/benchmarks/soak.py",
         "cli/init.py",  # Becomes the project.
         "connectors/staged_files.py",  # Its example.
-        "host/scratch.py",  # A known name that somebody else has taken.
-        "host/socket_folder.py",  # Swept by a lock within it.
+        "runtimes/host/scratch.py",  # A known name that somebody else has taken.
+        "runtimes/host/socket_folder.py",  # Swept by a lock within it.
         "testing/connector_kit/sink_rules.py",
         "testing/harness.py",
         "testing/servers/jars.py",

@@ -6,8 +6,8 @@ import sys
 import threading
 from queue import Queue
 
-from rheos.host.stack_sampler import StackSampler, folded
-from rheos.protocol.stacks import MOST_FRAMES, StackProfile, profile_problem
+from rheos.core.protocol.stacks import MOST_FRAMES, StackProfile, profile_problem
+from rheos.runtimes.host.stack_sampler import StackSampler, folded
 
 
 def waits_here(let_go: threading.Event) -> None:

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from rheos.errors import ConfigurationError
-from rheos.host.stores import FsspecStore, LocalStore, check_writable, open_store
-from rheos.protocol.ports import Store
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ports import Store
+from rheos.runtimes.host.stores import FsspecStore, LocalStore, check_writable, open_store
 from rheos.runtimes.simulated.store import MemoryStore
 
 STORES: dict[str, Callable[[Path], Store]] = {

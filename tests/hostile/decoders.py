@@ -14,26 +14,26 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rheos.checkpoint import driver_note, log_entries, savepoint
 from rheos.connectors import spilling
 from rheos.connectors.files import committer
 from rheos.connectors.kafka import staged_epochs
 from rheos.connectors.postgres import staged_rows
 from rheos.connectors.spark import staging_manifest
 from rheos.connectors.staged_files import StagedRowsFile
-from rheos.control import commands
-from rheos.control.processes import this_process
-from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
-from rheos.observe import history_files
-from rheos.protocol import control as messages
-from rheos.protocol import error_data, streamed, wire
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.decoding import MalformedError
-from rheos.protocol.error_data import ErrorData
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
-from rheos.protocol.readings import Reading
-from rheos.protocol.sealed import Sealed
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.checkpoint import driver_note, log_entries, savepoint
+from rheos.core.errors import Site, TransportError, UnrestorableError, UserFunctionError
+from rheos.core.metrics import history_files
+from rheos.core.protocol import control as messages
+from rheos.core.protocol import error_data, streamed, wire
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.decoding import MalformedError
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.readings import Reading
+from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.ops.control import commands
+from rheos.ops.control.processes import this_process
 from rheos.runtimes.continuous import control
 from tests.cli.stand_ins import FIGURES, HISTORY, STATUS, outline
 from tests.formats.examples import EXAMPLES

@@ -16,7 +16,12 @@ def main() -> None:
     import atheris  # type: ignore[import-not-found]
 
     with atheris.instrument_imports(
-        include=["rheos.protocol", "rheos.control", "rheos.checkpoint", "rheos.connectors"]
+        include=[
+            "rheos.core.protocol",
+            "rheos.ops.control",
+            "rheos.core.checkpoint",
+            "rheos.connectors",
+        ]
     ):
         from tests.hostile.decoders import DECODERS, TRUE
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from rheos.errors import CheckpointError
-from rheos.protocol.state_config import Backend
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.state_config import Backend
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from tests.compat.make_golden import with_checkpoints
 from tests.compat.programs import released

@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rheos.checkpoint.acknowledgements import problem
-from rheos.checkpoint.events import StopAttempt, Tick
-from rheos.checkpoint.lifecycle import LifecycleState
-from rheos.checkpoint.log import JobLog
 from rheos.connectors import files
 from rheos.connectors.files.committer import STAGING, FileCommittable
-from rheos.errors import CheckpointError, UnrestorableError
-from rheos.protocol import sealed
-from rheos.protocol.control import Acknowledge, CommittableHandle
-from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.checkpoint.acknowledgements import problem
+from rheos.core.checkpoint.events import StopAttempt, Tick
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.errors import CheckpointError, UnrestorableError
+from rheos.core.protocol import sealed
+from rheos.core.protocol.control import Acknowledge, CommittableHandle
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.checkpoint.timelines import (
     SHAPE,

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos import formats
-from rheos.errors import SchemaError
-from rheos.formats import arrow_format, avro_bounds, contract, json_parts, protobuf_bounds
+from rheos.core.errors import SchemaError
+from rheos.core.formats import contract
+from rheos.core.formats.contract import Format
+from rheos.formats import arrow_format, avro_bounds, json_parts, protobuf_bounds
 from rheos.formats.avro_schemas import parsed
-from rheos.formats.contract import Format
 from rheos.formats.decimal_text import decimals_of
 from tests.formats.messages import descriptors
 from tests.formats.test_every_format import decode

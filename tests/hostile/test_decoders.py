@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rheos.errors import (
+from rheos.core.errors import (
     CheckpointError,
     InputError,
     JobFailedError,
@@ -28,10 +28,10 @@ from rheos.errors import (
     TransportError,
     UserFunctionError,
 )
-from rheos.protocol import error_data, wire
-from rheos.protocol.decoding import BoundedDecoder, MalformedError
-from rheos.protocol.error_data import ErrorData
-from rheos.spark.shipping import sealed, worker_error
+from rheos.core.protocol import error_data, wire
+from rheos.core.protocol.decoding import BoundedDecoder, MalformedError
+from rheos.core.protocol.error_data import ErrorData
+from rheos.runtimes.spark.shipping import sealed, worker_error
 from tests.hostile.decoders import DECODERS, TRUE
 
 plain: st.SearchStrategy[Any] = st.recursive(
@@ -144,7 +144,7 @@ class ElsewhereError(InputError):
             UserFunctionError,
         ),
         (
-            CheckpointError("disk", site=Site("job.py", 3), operator="map", hint="make room"),
+            CheckpointError("disk", site=Site("runtimes/job.py", 3), operator="map", hint="make room"),
             CheckpointError,
         ),
         (ElsewhereError("odd"), InputError),

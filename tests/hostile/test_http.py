@@ -19,10 +19,10 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.http.webhook import Webhook
-from rheos.control.metrics_port import MetricsPort
-from rheos.dashboard.serving import DashboardConfig, DashboardServer
-from rheos.listener.bounds import MAX_WAITING
-from rheos.listener.server import Listener, listeners
+from rheos.connectors.listener.bounds import MAX_WAITING
+from rheos.connectors.listener.server import Listener, listeners
+from rheos.ops.control.metrics_port import MetricsPort
+from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 from tests.connectors.ports import Probe
 from tests.waiting import wait_for
 

@@ -7,8 +7,8 @@ import zlib
 import msgspec
 import pytest
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     LogEntry,
@@ -17,9 +17,9 @@ from rheos.checkpoint.log_entries import (
     decode_entry,
     encode_entry,
 )
-from rheos.errors import CheckpointError, UnrestorableError
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.errors import CheckpointError, UnrestorableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.compat.programs import ROWS
 from tests.compat.test_golden import VERSIONS, snapshot

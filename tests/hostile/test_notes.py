@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.driver_note import (
+from rheos.core.checkpoint.driver_note import (
     WATCH_MS,
     Driver,
     DriverNote,
@@ -13,8 +13,8 @@ from rheos.checkpoint.driver_note import (
     decode_note,
     encode_note,
 )
-from rheos.control.driver_note import driver_of
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.driver_note import driver_of
 
 JOB = JobId("job")
 NOTE = DriverNote(

@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from rheos.errors import UnrestorableError
-from rheos.protocol.types import row_type
-from rheos.savepoints import reading_tasks
-from rheos.savepoints.frames import reads
-from rheos.savepoints.pickled_rows import read_row
-from rheos.savepoints.savepoint_folder import open_savepoint
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.types import row_type
+from rheos.ops.savepoints import reading_tasks
+from rheos.ops.savepoints.frames import reads
+from rheos.ops.savepoints.pickled_rows import read_row
+from rheos.ops.savepoints.savepoint_folder import open_savepoint
 from tests.savepoints.goldens import unpack
 
 VALUES = (

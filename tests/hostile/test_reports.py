@@ -7,13 +7,13 @@ from math import inf, nan
 import msgspec
 import pytest
 
-from rheos.driver.figures import FiguresKeeper
-from rheos.observe import reports
-from rheos.observe.reports import MAX_NAME, ReportShape, report_problem
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.control import Progress
-from rheos.protocol.ids import Attempt, JobId
-from rheos.protocol.readings import Reading
+from rheos.core.metrics import reports
+from rheos.core.metrics.reports import MAX_NAME, ReportShape, report_problem
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.driver.figures import FiguresKeeper
 from tests.cli.stand_ins import STATUS
 from tests.driver.test_master import Target, plan_of
 

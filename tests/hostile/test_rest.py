@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rheos.control.registry import Registry
-from rheos.dashboard.openapi import document
-from rheos.dashboard.operations import OPERATIONS
-from rheos.dashboard.replays import ReplayProcesses
+from rheos.ops.control.registry import Registry
+from rheos.ops.dashboard.openapi import document
+from rheos.ops.dashboard.operations import OPERATIONS
+from rheos.ops.dashboard.replays import ReplayProcesses
 from tests.cli.stand_ins import StandIn
 from tests.dashboard.conftest import OPERATOR, Asking, asking, job, stored
 

@@ -10,19 +10,19 @@ import pytest
 from typer.testing import CliRunner
 
 import rheos as rh
-from rheos.checkpoint.events import ReadSavepoint
-from rheos.checkpoint.log_entries import Origin
-from rheos.checkpoint.story import text_of
 from rheos.cli.main import app
-from rheos.control.commands import JobClient
-from rheos.control.controlled import ControlledJob
-from rheos.control.registry import Registry, find_job
-from rheos.errors import CheckpointError, ConfigurationError, unexpected
-from rheos.host.stores import open_store
-from rheos.job import JobConfig
-from rheos.protocol.error_data import ErrorData, encode
-from rheos.protocol.ids import JobId
-from rheos.redaction import redacted
+from rheos.core.checkpoint.events import ReadSavepoint
+from rheos.core.checkpoint.log_entries import Origin
+from rheos.core.checkpoint.story import text_of
+from rheos.core.errors import CheckpointError, ConfigurationError, unexpected
+from rheos.core.protocol.error_data import ErrorData, encode
+from rheos.core.protocol.ids import JobId
+from rheos.core.redaction import redacted
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.registry import Registry, find_job
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job import JobConfig
 from rheos.testing.memory import MemorySink
 from tests.cli.stand_ins import StandIn, outline
 

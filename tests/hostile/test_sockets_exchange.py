@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import zmq
 
-from rheos.errors import TransportError
-from rheos.protocol import wire
-from rheos.protocol.elements import End, Idle
-from rheos.protocol.ids import Attempt
-from rheos.protocol.ports import Transport
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.elements import End, Idle
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.ports import Transport
 from rheos.runtimes.continuous.security import Curve, Password
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from tests.runtimes.continuous.test_transport import (

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rheos.host.socket_folder import SocketFolder, in_folder
-from rheos.host.sockets import listen
+from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
+from rheos.runtimes.host.sockets import listen
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from rheos.errors import TransportError
-from rheos.host import memory_files
-from rheos.protocol import streamed, wire
-from rheos.protocol.elements import End
-from rheos.protocol.ids import Attempt
-from rheos.protocol.streamed import CreditCutter, FrameCutter, Hello, Lies
+from rheos.core.errors import TransportError
+from rheos.core.protocol import streamed, wire
+from rheos.core.protocol.elements import End
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.streamed import CreditCutter, FrameCutter, Hello, Lies
 from rheos.runtimes.continuous.local_transport import LocalTransport
+from rheos.runtimes.host import memory_files
 from tests.runtimes.continuous.test_transport import (
     ACROSS,
     TOKEN,

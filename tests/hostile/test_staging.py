@@ -21,7 +21,7 @@ from rheos.connectors.spark.staging_manifest import (
     identity,
     put_manifest,
 )
-from rheos.errors import InputError, RheosError, UnrestorableError
+from rheos.core.errors import InputError, RheosError, UnrestorableError
 from tests.connectors.ports import Probe, read
 
 SCHEMA = pa.schema({"user": pa.string(), "at": pa.int64()})

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import rheos as rh
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

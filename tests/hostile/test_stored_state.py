@@ -8,18 +8,18 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.restored_state import read_part
-from rheos.checkpoint.savepoint import (
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.restored_state import read_part
+from rheos.core.checkpoint.savepoint import (
     MANIFEST,
     Savepoint,
     read_savepoint,
     verify_savepoint,
     write_savepoint,
 )
-from rheos.errors import CheckpointError, UnrestorableError
-from rheos.protocol.ids import JobId
-from rheos.protocol.snapshots import PartMode
+from rheos.core.errors import CheckpointError, UnrestorableError
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.snapshots import PartMode
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.compat.test_golden import VERSIONS, snapshot
 from tests.hostile.jobs import lost

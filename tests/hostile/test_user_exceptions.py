@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError
-from rheos.protocol import error_data
-from rheos.protocol.error_data import ErrorData
+from rheos.core.errors import RheosError
+from rheos.core.protocol import error_data
+from rheos.core.protocol.error_data import ErrorData
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 OUT = {"n": int}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, WatermarkMark
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, WatermarkMark
 from rheos.testing import Right
 from rheos.testing.harness import Step
 from rheos.testing.join_programs import RowInTime

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rheos.checkpoint.compatibility import Verdict, compare, refusals
-from rheos.operators.joins.interval import IntervalJoinSpec
-from rheos.protocol.ids import OperatorId
+from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
+from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.protocol.ids import OperatorId
 from tests.joins.test_interval import operator
 
 _ID = OperatorId("interval_join-1")

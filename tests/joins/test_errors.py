@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 
 _ORDERS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.int64())])
 _PAID = pa.schema(

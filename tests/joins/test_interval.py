@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.graph.nodes import MAIN
-from rheos.operators.contract import Operator, Out
-from rheos.operators.joins import interval
-from rheos.operators.joins.interval import BEHIND, IntervalJoinOperator, IntervalJoinSpec
-from rheos.operators.late import LATE_OF_TWO
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Operator, Out
+from rheos.core.operators.joins import interval
+from rheos.core.operators.joins.interval import BEHIND, IntervalJoinOperator, IntervalJoinSpec
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.join_programs import JoinedRow, interval_joined
 from tests.joins.oracle import LEFT, RIGHT, drawn_script, parted
@@ -179,7 +179,7 @@ def test_each_key_group_goes_on_from_the_watermark_of_its_own_subtask() -> None:
     stored = behind.write()
     assert isinstance(stored, pa.Table)
     groups = stored.column("key_group").to_pylist()
-    from rheos.state.key_groups import key_groups
+    from rheos.core.state.key_groups import key_groups
 
     of_a = int(key_groups(rows_of(0, ["a"], [0]), ("k",), 128)[0])
     reached = [110 if group == of_a else 50 for group in groups]

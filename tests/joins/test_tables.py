@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import compare, refusals
-from rheos.errors import InputError, ProgramError
-from rheos.graph.changes import Changes
-from rheos.graph.nodes import MAIN
-from rheos.operators.contract import Out
-from rheos.operators.joins import tables
-from rheos.operators.joins.tables import TableJoinOperator, TableJoinSpec
-from rheos.protocol.elements import SWM, TS, WatermarkMark
-from rheos.protocol.ids import CheckpointId, OperatorId
-from rheos.protocol.snapshots import PartMode
+from rheos.core.checkpoint.compatibility import compare, refusals
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Out
+from rheos.core.operators.joins import tables
+from rheos.core.operators.joins.tables import TableJoinOperator, TableJoinSpec
+from rheos.core.protocol.elements import SWM, TS, WatermarkMark
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, Right, check_example
 from rheos.testing.harness import Step
 from tests.operators.contexts import context

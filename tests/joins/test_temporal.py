@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators.joins.versions import LEAST_ROWS, Versions
-from rheos.operators.late import LATE_OF_TWO
-from rheos.protocol.snapshots import PartMode
+from rheos.core.operators.joins.versions import LEAST_ROWS, Versions
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.join_programs import temporal_joined
 from tests.joins.oracle import LEFT, RIGHT, drawn_script, parted

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.operators.joins.growing import Growing
-from rheos.operators.joins.timed_rows import FAN_IN, TimedRows, _order
-from rheos.operators.spill import SpillFolder
+from rheos.core.operators.joins.growing import Growing
+from rheos.core.operators.joins.timed_rows import FAN_IN, TimedRows, _order
+from rheos.core.operators.spill import SpillFolder
 
 SCHEMA = pa.schema([("n", pa.int64()), ("__ts", pa.int64())])
 

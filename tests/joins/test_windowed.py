@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import rheos as rh
-from rheos.errors import UserFunctionError
-from rheos.operators.joins.windowed import _pairs
-from rheos.operators.late import LATE_OF_TWO
-from rheos.protocol.elements import TS, WatermarkMark
+from rheos.core.errors import UserFunctionError
+from rheos.core.operators.joins.windowed import _pairs
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.protocol.elements import TS, WatermarkMark
 from rheos.testing import OperatorExample, Right, check_example, replay
 from tests.joins.oracle import LEFT, RIGHT, InWindow, drawn_script, window_joined
 

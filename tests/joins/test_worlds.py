@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.protocol.state_config import StateConfig
+from rheos.core.protocol.state_config import StateConfig
 from rheos.testing.join_programs import INTERVAL, PROGRAMS, TEMPORAL, WINDOWED
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world

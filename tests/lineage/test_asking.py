@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import rheos as rh
 from rheos.cli.main import app
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from tests.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, write_input
 
 
@@ -22,15 +22,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
-    Path("job.py").write_text(PROGRAM)
+    Path("runtimes/job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
-    stopped("job.py")
+    stopped("runtimes/job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35), bad="no order")
-    Path("job.py").write_text(FORBIDDEN)
+    Path("runtimes/job.py").write_text(FORBIDDEN)
 
 
 def asked(sink: str, row: dict[str, Any], **given: Any) -> rh.WhyResult:
-    return rh.why("orders", sink, row, against="job.py", checkpoint_dir="kept", **given)
+    return rh.why("orders", sink, row, against="runtimes/job.py", checkpoint_dir="kept", **given)
 
 
 def inputs(row: rh.ExplainedRow) -> list[tuple[str, Any, int]]:
@@ -101,7 +101,7 @@ def test_times_are_given_as_texts(job: None) -> None:
 
 
 def run(*given: str) -> Any:
-    options = ["--against", "job.py", "--checkpoint-dir", "kept"]
+    options = ["--against", "runtimes/job.py", "--checkpoint-dir", "kept"]
     return CliRunner().invoke(app, ["why", "orders", "--sink", "windows", *options, *given])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.lineage.answer import ExplainedRow
+from rheos.ops.lineage.answer import ExplainedRow
 from tests.lineage.traced import explained
 
 _ROWS = 50

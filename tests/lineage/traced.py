@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import rheos as rh
-from rheos.forks.input import CheckpointInput
-from rheos.lineage.answer import Answers, ExplainedRow
-from rheos.lineage.replay import TracedRun
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import StateConfig
+from rheos.ops.forks.input import CheckpointInput
+from rheos.ops.lineage.answer import Answers, ExplainedRow
+from rheos.ops.lineage.replay import TracedRun
 
 Build = Callable[[rh.Environment], Mapping[str, rh.DataStream]]
 

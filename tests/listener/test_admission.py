@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.listener.admission import MAX_EXEMPT, ConnectionAdmission
+from rheos.connectors.listener.admission import MAX_EXEMPT, ConnectionAdmission
 
 MOVES = st.lists(
     st.tuples(st.sampled_from(["enter", "admit", "exempt", "settle", "leave"]), st.integers(0, 30)),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.listener.head import HttpError, parse_head
+from rheos.connectors.listener.head import HttpError, parse_head
 
 GOOD = (
     b"GET /a?b=1&b=2 HTTP/1.1\r\nHost: localhost\r\nX-A: 1 \r\nx-a:2\r\nAuthorization: bearer t\r\n\r\n"

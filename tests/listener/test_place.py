@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rheos.listener.place import HostNames
+from rheos.connectors.listener.place import HostNames
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rheos.listener.bounds import Bounds
-from rheos.listener.connection import HttpConnection
-from rheos.listener.exchange import HttpExchange, ThreadedService
-from rheos.listener.head import HttpError, RequestHead
-from rheos.listener.place import HostNames, listening_socket
-from rheos.listener.server import Listener, listeners
+from rheos.connectors.listener.bounds import Bounds
+from rheos.connectors.listener.connection import HttpConnection
+from rheos.connectors.listener.exchange import HttpExchange, ThreadedService
+from rheos.connectors.listener.head import HttpError, RequestHead
+from rheos.connectors.listener.place import HostNames, listening_socket
+from rheos.connectors.listener.server import Listener, listeners
 from tests.waiting import wait_for
 
 TOKEN = "open sesame"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 from rheos.testing import simulate
 
 ROWS = [

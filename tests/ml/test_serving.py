@@ -12,7 +12,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 from rheos.ml.predictors import Matrix
 from rheos.testing import simulate
 

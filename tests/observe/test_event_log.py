@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rheos.observe.event_log import (
+from rheos.core.metrics.event_log import (
     MAX_DETAIL,
     MAX_EVENTS,
     MAX_TEXT,

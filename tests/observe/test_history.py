@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.driver.history import HistoryKeeper, stored_history
-from rheos.errors import UnrestorableError
-from rheos.observe.figures import FIGURES, Kind, Merge
-from rheos.observe.history import (
+from rheos.core.errors import UnrestorableError
+from rheos.core.metrics.figures import FIGURES, Kind, Merge
+from rheos.core.metrics.history import (
     MAX_SERIES,
     FiguresHistory,
     FiguresMoment,
@@ -23,7 +22,7 @@ from rheos.observe.history import (
     moments_of,
     rolled_up,
 )
-from rheos.observe.history_files import (
+from rheos.core.metrics.history_files import (
     MAX_FILES,
     Grain,
     HistorySegment,
@@ -32,10 +31,11 @@ from rheos.observe.history_files import (
     segment_path,
     stale_segments,
 )
-from rheos.observe.model import JobFigures
-from rheos.operators.runtime_context import Distribution
-from rheos.protocol.ids import JobId
-from rheos.protocol.readings import Reading
+from rheos.core.metrics.model import JobFigures
+from rheos.core.operators.runtime_context import Distribution
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.driver.history import HistoryKeeper, stored_history
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.observe import figures as f
-from rheos.observe.figures import FIGURES, Kind, Merge, Unit
-from rheos.observe.model import (
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import FIGURES, Kind, Merge, Unit
+from rheos.core.metrics.model import (
     across_subtasks,
     event_time_skew,
     figures_object,
@@ -18,12 +18,12 @@ from rheos.observe.model import (
     merged,
     subtask_readings,
 )
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.control import Progress
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt
-from rheos.protocol.readings import Reading
-from rheos.task.traffic import Ran, TimeSpent
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.readings import Reading
+from rheos.core.task.traffic import Ran, TimeSpent
 from tests.cli.stand_ins import FIGURES as SHOWN
 
 

@@ -16,15 +16,15 @@ import yaml
 from typer.testing import CliRunner
 
 from rheos.cli.main import app
-from rheos.health.alert_rules import alert_rules, rule_file
-from rheos.health.kinds import KINDS
-from rheos.observe.exported import label_names
-from rheos.observe.figures import FIGURES, Figure, Kind
-from rheos.observe.grafana import WIDTH, dashboard
-from rheos.observe.health import HealthState
-from rheos.observe.promql import sample_name
+from rheos.core.metrics.figures import FIGURES, Figure, Kind
+from rheos.core.metrics.health import HealthState
+from rheos.ops.export.alert_rules import alert_rules, rule_file
+from rheos.ops.export.exported import label_names
+from rheos.ops.export.grafana import WIDTH, dashboard
+from rheos.ops.export.promql import sample_name
+from rheos.runtimes.health.kinds import KINDS
 
-prometheus = pytest.importorskip("rheos.observe.prometheus")
+prometheus = pytest.importorskip("rheos.ops.export.prometheus")
 
 BY_SAMPLE = {sample_name(figure): figure for figure in FIGURES.values()}
 

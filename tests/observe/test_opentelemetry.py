@@ -18,12 +18,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.sdk.metrics.export import Histogram
 
-from rheos.control.otlp_export import OtlpExport
-from rheos.errors import ConfigurationError
-from rheos.observe.opentelemetry import metrics_data
-from rheos.operators.runtime_context import Distribution
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.readings import Reading
+from rheos.core.errors import ConfigurationError
+from rheos.core.operators.runtime_context import Distribution
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.otlp_export import OtlpExport
+from rheos.ops.export.opentelemetry import metrics_data
 from tests.cli.stand_ins import FIGURES
 
 _GZIP = "gzip"

@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from rheos.control.metrics_port import MetricsPort
-from rheos.errors import ConfigurationError
-from rheos.observe.figures import FIGURES, Kind
-from rheos.observe.model import JobFigures
-from rheos.observe.prometheus import FiguresCollector
-from rheos.operators.runtime_context import Distribution
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.readings import Reading
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.figures import FIGURES, Kind
+from rheos.core.metrics.model import JobFigures
+from rheos.core.operators.runtime_context import Distribution
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.metrics_port import MetricsPort
+from rheos.ops.export.prometheus import FiguresCollector
 from tests.cli.stand_ins import FIGURES as SHOWN
 
 

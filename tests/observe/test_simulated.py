@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import rheos as rh
-from rheos.observe import figures as f
-from rheos.observe.model import JobFigures
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.model import JobFigures
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.runtime import SimulatedJob, SimulatedRuntime
 

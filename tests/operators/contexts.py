@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from rheos.errors import Site
-from rheos.graph.nodes import MAIN, StreamType
-from rheos.operators.contract import OperatorContext, OutputType, PortType
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Completion, EventLoop, Immediate
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import MAIN, StreamType
+from rheos.core.operators.contract import OperatorContext, OutputType, PortType
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.ports import Completion, EventLoop, Immediate
 from rheos.runtimes.simulated.event_loop import InstantEventLoop
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos import testing
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.task.config import TaskConfig
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.task.config import TaskConfig
 
 BOUND_MS = 40
 

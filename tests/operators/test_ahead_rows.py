@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.errors import ProgramError
-from rheos.operators.ahead_rows import _AGREE, AHEAD, AheadRows
+from rheos.core.errors import ProgramError
+from rheos.core.operators.ahead_rows import _AGREE, AHEAD, AheadRows
 from rheos.testing import simulate
 
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.errors import ProgramError, RheosError, UnavailableError, UserFunctionError
-from rheos.host.event_loop import ThreadedLoop
-from rheos.operators.async_map import AsyncMapOperator, AsyncMapSpec
-from rheos.task.config import TaskConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.errors import ProgramError, RheosError, UnavailableError, UserFunctionError
+from rheos.core.operators.async_map import AsyncMapOperator, AsyncMapSpec
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.host.event_loop import ThreadedLoop
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import ManualClock
 from tests.operators.contexts import context

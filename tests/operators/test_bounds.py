@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-import rheos.operators
-from rheos.errors import InputError
-from rheos.graph import nodes
-from rheos.graph.nodes import OwnSpec
-from rheos.observe import figures as f
-from rheos.operators.bounds import BOUNDS
-from rheos.operators.contract import OperatorSpec
-from rheos.protocol.readings import Reading
-from rheos.state.key_limit import CountedLimit, KeyContents, KeyLimit
-from rheos.task.figures import _operator
+import rheos.core.operators
+from rheos.core.errors import InputError
+from rheos.core.graph import nodes
+from rheos.core.graph.nodes import OwnSpec
+from rheos.core.metrics import figures as f
+from rheos.core.operators.bounds import BOUNDS
+from rheos.core.operators.contract import OperatorSpec
+from rheos.core.protocol.readings import Reading
+from rheos.core.state.key_limit import CountedLimit, KeyContents, KeyLimit
+from rheos.core.task.figures import _operator
 
 FEW = 10
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -33,7 +33,7 @@ NUMBERS = pa.schema([("n", pa.int64())])
 
 def kinds() -> Iterator[type]:
     """All kinds of operators that a program can have."""
-    for module in pkgutil.walk_packages(rheos.operators.__path__, "rheos.operators."):
+    for module in pkgutil.walk_packages(rheos.core.operators.__path__, "rheos.core.operators."):
         if ".compiled." not in module.name:
             importlib.import_module(module.name)
     yield from (kind for kind in get_args(nodes.Spec) if kind is not OwnSpec)
@@ -41,13 +41,13 @@ def kinds() -> Iterator[type]:
     while found:
         kind = found.pop()
         found += kind.__subclasses__()
-        if kind.__module__.startswith("rheos.operators") and not kind.__abstractmethods__:
+        if kind.__module__.startswith("rheos.core.operators") and not kind.__abstractmethods__:
             yield kind
 
 
 def test_every_kind_of_operator_says_what_bounds_its_state() -> None:
     of_all = set(kinds())
-    assert of_all - BOUNDS.keys() == set(), "declare what bounds it in rheos.operators.bounds"
+    assert of_all - BOUNDS.keys() == set(), "declare what bounds it in rheos.core.operators.bounds"
     assert BOUNDS.keys() - of_all == set()
 
 

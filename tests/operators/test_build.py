@@ -8,14 +8,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rheos import aggregates as agg
-from rheos.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec, RunningSpec, Spec, UnionSpec
-from rheos.operators.build import build
-from rheos.operators.expressions import ExpressionOperator
-from rheos.operators.map import FlatMapOperator, MapOperator
-from rheos.operators.map_batches import MapBatchesOperator
-from rheos.operators.running import RunningOperator
-from rheos.operators.union import UnionOperator
+from rheos.core import aggregates as agg
+from rheos.core.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec, RunningSpec, Spec, UnionSpec
+from rheos.core.operators.build import build
+from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.operators.map import FlatMapOperator, MapOperator
+from rheos.core.operators.map_batches import MapBatchesOperator
+from rheos.core.operators.running import RunningOperator
+from rheos.core.operators.union import UnionOperator
 from tests.operators.contexts import context
 
 SCHEMA = pa.schema([("k", pa.int64())])

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Finding, Verdict, compare, refusals
-from rheos.errors import CheckpointError
-from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.operators.build import build
-from rheos.operators.contract import Operator
-from rheos.operators.shapes import state_shapes
-from rheos.plan.physical import PlannedOperator
-from rheos.plan.planner import make_plan
-from rheos.protocol.elements import SWM, TS, WM, visible
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.state_config import NewAggregates
+from rheos.core.checkpoint.compatibility import Finding, Verdict, compare, refusals
+from rheos.core.errors import CheckpointError
+from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.plan.planner import make_plan
+from rheos.core.protocol.elements import SWM, TS, WM, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.state_config import NewAggregates
 from tests.operators.contexts import context
 from tests.sql.data import registered
 

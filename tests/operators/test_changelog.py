@@ -10,13 +10,13 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.aggregates.segments import Segments
 from rheos.connectors.redis.sink import RedisSink
-from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.graph.nodes import MAIN, SinkSpec
-from rheos.operators.changelog.dedup import LATE, DedupOperator, DedupSpec, FirstCell
-from rheos.protocol.elements import TS, WM, WatermarkMark
-from rheos.protocol.ids import CheckpointId
+from rheos.core.aggregates.segments import Segments
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.graph.nodes import MAIN, SinkSpec
+from rheos.core.operators.changelog.dedup import LATE, DedupOperator, DedupSpec, FirstCell
+from rheos.core.protocol.elements import TS, WM, WatermarkMark
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import MemorySink, OperatorExample, check_example
 from tests.operators.contexts import context
 
@@ -159,7 +159,7 @@ def test_keys_that_begin_anew_within_a_batch_are_as_if_their_rows_had_come_one_b
 
 @pytest.mark.parametrize("backend", ["memory", "rocksdb"])
 def test_keys_that_are_gone_leave_nothing_in_state(backend: Any) -> None:
-    from rheos.operators.changelog import table
+    from rheos.core.operators.changelog import table
 
     made: list[Any] = []
 
@@ -190,7 +190,7 @@ def test_keys_that_are_gone_leave_nothing_in_state(backend: Any) -> None:
 
 
 def rh_changes() -> Any:
-    from rheos.graph.changes import Changes
+    from rheos.core.graph.changes import Changes
 
     return Changes(("id",), retracts=True)
 
@@ -274,7 +274,7 @@ def test_keys_are_forgotten_as_time_passes() -> None:
         rh.collection(rows, schema=schema), watermark=rh.Watermark.monotonic(on="at")
     )
     stream.key_by("id").dedup(within="100ms").name("once").collect("once")
-    from rheos.operators.changelog import dedup
+    from rheos.core.operators.changelog import dedup
 
     forgotten = []
     forget = dedup.DedupOperator._forget

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos import operators
-from rheos.checkpoint.compatibility import Verdict, refusals
-from rheos.graph import nodes
-from rheos.graph.nodes import ProcessSpec, ReduceSpec, RunningSpec, WindowSpec
-from rheos.operators.contract import OperatorSpec
-from rheos.protocol.shapes import Holds
-from rheos.protocol.state_config import NewAggregates
+from rheos.core import operators
+from rheos.core.checkpoint.compatibility import Verdict, refusals
+from rheos.core.graph import nodes
+from rheos.core.graph.nodes import ProcessSpec, ReduceSpec, RunningSpec, WindowSpec
+from rheos.core.operators.contract import OperatorSpec
+from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.state_config import NewAggregates
 from tests.operators.test_changed_programs import (
     TEXT,
     Both,
@@ -99,7 +99,7 @@ ELSEWHERE = {
 
 def specs_with_state() -> set[str]:
     """Every class of operators that says what state it keeps."""
-    for module in pkgutil.walk_packages(operators.__path__, "rheos.operators."):
+    for module in pkgutil.walk_packages(operators.__path__, "rheos.core.operators."):
         importlib.import_module(module.name)
     found: set[str] = set()
     waiting: list[type] = [OperatorSpec]
@@ -131,7 +131,7 @@ def _is_ours(name: str) -> bool:
 
 
 def test_every_use_of_state_is_compared_by_a_rule_of_its_own() -> None:
-    from rheos.checkpoint import compatibility
+    from rheos.core.checkpoint import compatibility
 
     assert set(Holds) - set(compatibility._COMPARED) == {Holds.PROGRESS}
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError, StateAccessError, UserFunctionError
-from rheos.graph.nodes import MAIN
-from rheos.operators.keyed_co_process import KeyedCoProcessSpec
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
+from rheos.core.errors import RheosError, StateAccessError, UserFunctionError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS
 from rheos.testing import Faults, simulate
 from tests.operators.contexts import context
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -19,13 +19,13 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.driver.drift import SourceDrift
-from rheos.errors import ProgramError
-from rheos.graph.windows import Watermark
-from rheos.operators.source import MAX_OPEN_SPLITS, SourceOperator
-from rheos.operators.source_alignment import DRIFT_PAUSED_MS
-from rheos.protocol.control import Align, Reached
-from rheos.protocol.ids import Attempt, OperatorId
+from rheos.core.errors import ProgramError
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.source import MAX_OPEN_SPLITS, SourceOperator
+from rheos.core.operators.source_alignment import DRIFT_PAUSED_MS
+from rheos.core.protocol.control import Align, Reached
+from rheos.core.protocol.ids import Attempt, OperatorId
+from rheos.runtimes.driver.drift import SourceDrift
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import ManualClock
 from tests.operators.test_source import SCHEMA, Script, drain, operator

@@ -11,13 +11,13 @@ import pytest
 
 import rheos as rh
 from rheos import col, testing
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.graph.nodes import MAIN, EventTimeSpec
-from rheos.operators.event_time import LATEST, EventTimeOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, TS, WM
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.task.config import TaskConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.graph.nodes import MAIN, EventTimeSpec
+from rheos.core.operators.event_time import LATEST, EventTimeOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, TS, WM
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import PartMode, StateKind
+from rheos.core.task.config import TaskConfig
 from tests.operators.contexts import context
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

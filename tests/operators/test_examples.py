@@ -19,18 +19,18 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import Site
-from rheos.graph.changes import Changes
-from rheos.graph.nodes import MAIN, Input, StreamType
-from rheos.operators import build, changelog, lookup
-from rheos.operators.call import CallForm, CallSpec
-from rheos.operators.changelog.emptied import EmptiedSpec
-from rheos.operators.changelog.truncation import TruncationSpec
-from rheos.operators.contract import Operator
-from rheos.operators.over.by_time import OverByTime, OverColumns
-from rheos.operators.over.frames import Fold, FrameSpec
-from rheos.operators.over.of_changes import OverSpec
-from rheos.protocol.elements import WatermarkMark
+from rheos.core.errors import Site
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.nodes import MAIN, Input, StreamType
+from rheos.core.operators import build, changelog, lookup
+from rheos.core.operators.call import CallForm, CallSpec
+from rheos.core.operators.changelog.emptied import EmptiedSpec
+from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.over.by_time import OverByTime, OverColumns
+from rheos.core.operators.over.frames import Fold, FrameSpec
+from rheos.core.operators.over.of_changes import OverSpec
+from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import (
     MemoryLookup,
     OperatorExample,
@@ -52,37 +52,37 @@ OPERATORS = sorted(
 CHANGELOG = [f"{changelog.__name__}.{file.name}" for file in iter_modules(changelog.__path__)]
 
 KINDS = [
-    "rheos.operators.window.sessions",
-    "rheos.operators.window.calendar",
-    "rheos.operators.window.cumulating",
-    "rheos.operators.window.triggered.spec",
-    "rheos.operators.vectorised",
-    "rheos.operators.call",
-    "rheos.operators.explode",
-    "rheos.operators.ingestion_time",
-    "rheos.operators.rows_by_time",
+    "rheos.core.operators.window.sessions",
+    "rheos.core.operators.window.calendar",
+    "rheos.core.operators.window.cumulating",
+    "rheos.core.operators.window.triggered.spec",
+    "rheos.core.operators.vectorised",
+    "rheos.core.operators.call",
+    "rheos.core.operators.explode",
+    "rheos.core.operators.ingestion_time",
+    "rheos.core.operators.rows_by_time",
 ]
 if find_spec("numba") is not None:
-    KINDS.append("rheos.operators.compiled.core")
+    KINDS.append("rheos.core.operators.compiled.core")
 """Files of what operators are made of, which have an example of their own."""
 
 OWN = [
-    "rheos.operators.broadcast_process",
-    "rheos.operators.co_process",
-    "rheos.operators.filter_function",
-    "rheos.operators.iterate",
-    "rheos.operators.joins.co_group",
-    "rheos.operators.joins.interval",
-    "rheos.operators.joins.tables",
-    "rheos.operators.joins.temporal",
-    "rheos.operators.joins.windowed",
-    "rheos.operators.keyed_broadcast_process",
-    "rheos.operators.keyed_co_process",
-    "rheos.operators.over.by_time",
-    "rheos.operators.over.of_changes",
-    "rheos.operators.pattern.operator",
-    "rheos.operators.plain_process",
-    "rheos.operators.window.two_phases",
+    "rheos.core.operators.broadcast_process",
+    "rheos.core.operators.co_process",
+    "rheos.core.operators.filter_function",
+    "rheos.core.operators.iterate",
+    "rheos.core.operators.joins.co_group",
+    "rheos.core.operators.joins.interval",
+    "rheos.core.operators.joins.tables",
+    "rheos.core.operators.joins.temporal",
+    "rheos.core.operators.joins.windowed",
+    "rheos.core.operators.keyed_broadcast_process",
+    "rheos.core.operators.keyed_co_process",
+    "rheos.core.operators.over.by_time",
+    "rheos.core.operators.over.of_changes",
+    "rheos.core.operators.pattern.operator",
+    "rheos.core.operators.plain_process",
+    "rheos.core.operators.window.two_phases",
 ]
 """Files of operators that their specs make."""
 

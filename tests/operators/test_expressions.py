@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import UserFunctionError
-from rheos.graph.nodes import ExpressionSpec
-from rheos.graph.types import empty_frame, from_polars
-from rheos.operators.expressions import ExpressionOperator
-from rheos.protocol.elements import TS, WM, visible
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import ExpressionSpec
+from rheos.core.graph.types import empty_frame, from_polars
+from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.protocol.elements import TS, WM, visible
 from tests.operators.contexts import context
 
 SCHEMA = pa.schema(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import ProgramError, UserFunctionError
+from rheos.core.errors import ProgramError, UserFunctionError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.int64())])
 

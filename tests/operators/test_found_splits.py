@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.connectors.contract import Pending, Split
-from rheos.errors import InputError, TransportError
-from rheos.operators.source import EndOfInput, SourceOperator
-from rheos.operators.source_split import SPLITS
-from rheos.protocol.control import SplitsFound
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
-from rheos.protocol.ids import Attempt, OperatorId
-from rheos.task.found_splits import FoundSplits
+from rheos.core.connectors.contract import Pending, Split
+from rheos.core.errors import InputError, TransportError
+from rheos.core.operators.source import EndOfInput, SourceOperator
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.protocol.control import SplitsFound
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.core.protocol.ids import Attempt, OperatorId
+from rheos.core.task.found_splits import FoundSplits
 from tests.operators.test_source import BOUNDED, Script, operator, saved
 
 

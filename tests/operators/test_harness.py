@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 import rheos as rh
-from rheos.operators.running import RunningOperator
-from rheos.protocol.elements import WatermarkMark
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.core.operators.running import RunningOperator
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.testing import OperatorExample, Right, check_example
 from tests.operators.rows import SCHEMA, Row, row, values
 

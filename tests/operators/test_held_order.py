@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.operators.held import HeldRows
-from rheos.operators.sorting import sort_by_time
-from rheos.protocol.elements import TS
+from rheos.core.operators.held import HeldRows
+from rheos.core.operators.sorting import sort_by_time
+from rheos.core.protocol.elements import TS
 
 SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
 

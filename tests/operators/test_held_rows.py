@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
-from rheos.operators.sorting import sort_rows
-from rheos.protocol.elements import TS
-from rheos.protocol.snapshots import PartMode
+from rheos.core.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.core.operators.sorting import sort_rows
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.snapshots import PartMode
 
 SCHEMA = pa.schema([("user", pa.string()), (TS, pa.int64())])
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators.held import HELD_WATERMARKS
-from rheos.operators.window.progress import FIRED
-from rheos.protocol.ids import CheckpointId
+from rheos.core.operators.held import HELD_WATERMARKS
+from rheos.core.operators.window.progress import FIRED
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.harness import OperatorExample, ReplayMode, Transform, _Run
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("at", pa.int64())])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Polled,
     ReaderContext,
@@ -17,12 +17,12 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.errors import ProgramError
-from rheos.operators.ingestion_time import INGESTED
-from rheos.operators.source import EndOfInput, SourceOperator
-from rheos.operators.source_split import SPLITS
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import ProgramError
+from rheos.core.operators.ingestion_time import INGESTED
+from rheos.core.operators.source import EndOfInput, SourceOperator
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import ManualClock
 from tests.operators.test_source import Script, drain, operator

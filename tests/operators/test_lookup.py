@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
-from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
-from rheos.operators.contract import Begun
-from rheos.operators.lookup import LookupOperator, LookupSpec
-from rheos.operators.lookup_calls import FoundBlock, KnownRows
-from rheos.protocol.elements import Batch
-from rheos.task.config import TaskConfig
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
+from rheos.core.operators.contract import Begun
+from rheos.core.operators.lookup import LookupOperator, LookupSpec
+from rheos.core.operators.lookup_calls import FoundBlock, KnownRows
+from rheos.core.protocol.elements import Batch
+from rheos.core.task.config import TaskConfig
 from rheos.testing import Faults, MemoryLookup, simulate
 from tests.connectors.ports import HeldIo, ManualClock
 from tests.operators.contexts import context

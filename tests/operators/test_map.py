@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.errors import UserFunctionError
-from rheos.graph.nodes import MapSpec, StreamType
-from rheos.operators.contract import Operator, OutputType
-from rheos.operators.map import FlatMapOperator, MapOperator
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.types import schema_of
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MapSpec, StreamType
+from rheos.core.operators.contract import Operator, OutputType
+from rheos.core.operators.map import FlatMapOperator, MapOperator
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.types import schema_of
 from tests.operators.contexts import context
 
 

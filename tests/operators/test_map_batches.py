@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rheos.errors import UserFunctionError
-from rheos.graph.nodes import MapBatchesSpec
-from rheos.operators.map_batches import MapBatchesOperator
-from rheos.protocol.elements import TS
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MapBatchesSpec
+from rheos.core.operators.map_batches import MapBatchesOperator
+from rheos.core.protocol.elements import TS
 from tests.operators.contexts import context
 
 PLAIN = pa.schema([("k", pa.string()), ("n", pa.int64())])

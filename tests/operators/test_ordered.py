@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.nodes import MAIN, ProcessSpec
-from rheos.graph.state import ListState, ValueState
-from rheos.operators.contract import Operator, OperatorContext
-from rheos.operators.held import HELD_WATERMARKS
-from rheos.operators.process import ProcessOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode, Snapshot
-from rheos.state.format import decode, encode
-from rheos.state.key_groups import key_groups, subtask_of
+from rheos.core.errors import InputError
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.nodes import MAIN, ProcessSpec
+from rheos.core.graph.state import ListState, ValueState
+from rheos.core.operators.contract import Operator, OperatorContext
+from rheos.core.operators.held import HELD_WATERMARKS
+from rheos.core.operators.process import ProcessOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import PartMode, Snapshot
+from rheos.core.state.format import decode, encode
+from rheos.core.state.key_groups import key_groups, subtask_of
 from tests.operators.contexts import context
 
 IN = pa.schema(

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.nodes import ProcessSpec
-from rheos.operators.process import ProcessOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.nodes import ProcessSpec
+from rheos.core.operators.process import ProcessOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS
 from tests.operators.contexts import context
 
 IN = pa.schema([pa.field("user", pa.string()), pa.field(TS, pa.int64(), nullable=False)])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rheos as rh
 from rheos import testing
-from rheos.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over, over_ahead
+from rheos.core.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over, over_ahead
 
 DEVIATIONS = (Fold.VARIANCE, Fold.VARIANCE_POP, Fold.STDDEV, Fold.STDDEV_POP)
 FOLDS = tuple(

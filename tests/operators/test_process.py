@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from rheos.errors import InputError, ProgramError, StateAccessError, UserFunctionError
-from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.nodes import MAIN, ProcessSpec, StreamType
-from rheos.graph.state import ListState, ValueState
-from rheos.operators.contract import Operator, Out, OutputType
-from rheos.operators.process import ProcessOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, visible
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.types import schema_of
-from rheos.state.format import decode, encode
+from rheos.core.errors import InputError, ProgramError, StateAccessError, UserFunctionError
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.nodes import MAIN, ProcessSpec, StreamType
+from rheos.core.graph.state import ListState, ValueState
+from rheos.core.operators.contract import Operator, Out, OutputType
+from rheos.core.operators.process import ProcessOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.types import schema_of
+from rheos.core.state.format import decode, encode
 from tests.operators.contexts import context
 
 

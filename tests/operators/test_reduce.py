@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError, UserFunctionError
-from rheos.graph.nodes import ReduceSpec
-from rheos.operators.contract import Operator
-from rheos.operators.reduce import ReduceOperator
-from rheos.protocol.elements import TS, WM
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.types import schema_of
-from rheos.state.format import decode, encode
-from rheos.state.key_groups import key_groups, subtask_of
+from rheos.core.errors import InputError, UserFunctionError
+from rheos.core.graph.nodes import ReduceSpec
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.reduce import ReduceOperator
+from rheos.core.protocol.elements import TS, WM
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.types import schema_of
+from rheos.core.state.format import decode, encode
+from rheos.core.state.key_groups import key_groups, subtask_of
 from tests.operators.contexts import context
 
 HIDDEN = [pa.field(TS, pa.int64(), nullable=False), pa.field(WM, pa.int64(), nullable=False)]

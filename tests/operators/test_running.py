@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos import aggregates as agg
-from rheos.aggregates import Agg
-from rheos.errors import InputError, UnrestorableError
-from rheos.graph.nodes import RunningSpec
-from rheos.operators import running_state
-from rheos.operators.running import STATE, RunningOperator, running_schema
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode
-from rheos.state.key_groups import key_groups, subtask_of
+from rheos.core import aggregates as agg
+from rheos.core.aggregates import Agg
+from rheos.core.errors import InputError, UnrestorableError
+from rheos.core.graph.nodes import RunningSpec
+from rheos.core.operators import running_state
+from rheos.core.operators.running import STATE, RunningOperator, running_schema
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.key_groups import key_groups, subtask_of
 from tests.operators.contexts import context
 
 SCHEMA = pa.schema(

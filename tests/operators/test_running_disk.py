@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos import aggregates as agg
-from rheos.errors import CheckpointError, ConfigurationError, UnrestorableError
-from rheos.graph.nodes import RunningSpec
-from rheos.operators import running_disk
-from rheos.operators.running import STATE, RunningOperator
-from rheos.operators.running_disk import DiskRunningState
-from rheos.protocol.elements import TS
-from rheos.protocol.ids import Attempt, CheckpointId
-from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.state.rocksdb.files import FILES
+from rheos.core import aggregates as agg
+from rheos.core.errors import CheckpointError, ConfigurationError, UnrestorableError
+from rheos.core.graph.nodes import RunningSpec
+from rheos.core.operators import running_disk
+from rheos.core.operators.running import STATE, RunningOperator
+from rheos.core.operators.running_disk import DiskRunningState
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.snapshots import PartMode, RestoredFiles, RestoredState
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.state.rocksdb.files import FILES
 from tests.operators.test_running import (
     AGGREGATES,
     ROWS,

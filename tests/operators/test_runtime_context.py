@@ -18,11 +18,11 @@ import pytest
 import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides
-from rheos.errors import ConfigurationError, ProgramError, RheosError
-from rheos.graph.parameters import Parameters
-from rheos.host import load_once as loading
-from rheos.operators.runtime_context import Accumulator, Counter, Distribution
-from rheos.protocol.accumulated import Accumulated, bucket_of
+from rheos.core.errors import ConfigurationError, ProgramError, RheosError
+from rheos.core.graph.parameters import Parameters
+from rheos.core.operators.runtime_context import Accumulator, Counter, Distribution
+from rheos.core.protocol.accumulated import Accumulated, bucket_of
+from rheos.runtimes.host import load_once as loading
 from rheos.testing import Faults, simulate
 
 SCHEMA = pa.schema([("i", pa.int64())])

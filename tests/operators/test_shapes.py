@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import SchemaError
-from rheos.operators.build import build
-from rheos.operators.shapes import state_shapes
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.plan.planner import make_plan
-from rheos.protocol.ids import CheckpointId, OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
-from rheos.protocol.snapshots import StateKind
-from rheos.state.describe import type_shape
+from rheos.core.errors import SchemaError
+from rheos.core.operators.build import build
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.plan.planner import make_plan
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import StateKind
+from rheos.core.state.describe import type_shape
 from tests.api.programs import Event, environment, events, stream
 from tests.operators.contexts import context
 

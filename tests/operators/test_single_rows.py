@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from rheos.operators.single_rows import SingleRow
+from rheos.core.operators.single_rows import SingleRow
 
 COLUMNS: dict[str, pl.DataType] = {
     "i": pl.Int64(),

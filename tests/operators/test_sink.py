@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.errors import CheckpointError
-from rheos.graph.nodes import SinkSpec
-from rheos.operators.sink import SinkOperator
-from rheos.operators.union import UnionOperator
-from rheos.protocol.elements import TS, Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.errors import CheckpointError
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkOperator
+from rheos.core.operators.union import UnionOperator
+from rheos.core.protocol.elements import TS, Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from tests.operators.contexts import context
 
 SCHEMA = pa.schema([("n", pa.int64()), (TS, pa.int64())])

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.connectors.collection import collection
-from rheos.connectors.contract import (
+from rheos.connectors.generator import generator
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -20,16 +21,15 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.generator import generator
-from rheos.connectors.times import TimeColumn
-from rheos.errors import InputError, Site
-from rheos.graph.nodes import MAIN, SourceSpec
-from rheos.graph.windows import Watermark
-from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.source import MAX_OPEN_SPLITS, REJECTED, EndOfInput, SourceOperator
-from rheos.operators.source_split import SPLITS
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import InputError, Site
+from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.source import MAX_OPEN_SPLITS, REJECTED, EndOfInput, SourceOperator
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.times import TimeColumn
 from tests.connectors.ports import ManualClock
 from tests.operators.contexts import context
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -18,10 +18,10 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.graph.nodes import MAIN, SourceSpec
-from rheos.operators.source import SourceOperator
-from rheos.operators.source_client import NOTICES_FAILED
-from rheos.protocol.ids import CheckpointId
+from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.operators.source import SourceOperator
+from rheos.core.operators.source_client import NOTICES_FAILED
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import HeldIo
 from tests.operators.contexts import context

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.errors import InputError
-from rheos.graph.changes import OP, Changes
-from rheos.operators import running_disk
-from rheos.operators.changelog.table import TableOperator, TableSpec
-from rheos.operators.running_retracted import least_over
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.savepoints.layouts import layout_of
-from rheos.state.rocksdb.files import FILES
+from rheos.core.errors import InputError
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.operators import running_disk
+from rheos.core.operators.changelog.table import TableOperator, TableSpec
+from rheos.core.operators.running_retracted import least_over
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.state.rocksdb.files import FILES
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from tests.operators.contexts import context
 from tests.operators.test_running_disk import Restored, files_of
@@ -200,7 +200,7 @@ def test_it_goes_on_from_files_in_memory_and_on_disk_at_another_parallelism(tmp_
 
 
 def group_owner(key: str) -> int:
-    from rheos.state.key_groups import groups_of_columns, subtask_of
+    from rheos.core.state.key_groups import groups_of_columns, subtask_of
 
     return int(subtask_of(groups_of_columns([pa.array([key])], 128), 2, 128)[0])
 

@@ -14,11 +14,11 @@ import pytest
 
 import rheos as rh
 from rheos import testing
-from rheos.errors import ProgramError
-from rheos.graph.functions import KeyedContext
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WatermarkMark
-from rheos.protocol.state_config import Backend
-from rheos.state.keys import KeyCodec
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import KeyedContext
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WatermarkMark
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state.keys import KeyCodec
 from rheos.testing.harness import OperatorExample, check_example
 from tests.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
 

@@ -14,12 +14,12 @@ import pytest
 
 import rheos as rh
 from rheos import testing
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.graph.functions import KeyedContext
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.state_config import Backend
-from rheos.state.keys import KeyCodec
-from rheos.task.config import TaskConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.graph.functions import KeyedContext
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state.keys import KeyCodec
+from rheos.core.task.config import TaskConfig
 from tests.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
 
 GAP_MS = 25

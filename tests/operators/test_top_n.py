@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.operators.changelog.top_n import TopNSpec
+from rheos.core.operators.changelog.top_n import TopNSpec
 from tests.operators.contexts import context
 
 BIDS = pa.schema([("item", pa.string()), ("price", pa.float64()), ("user", pa.int64())])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.errors import InputError, ProgramError, UserFunctionError
+from rheos.core.errors import InputError, ProgramError, UserFunctionError
 from rheos.testing import simulate
 
 ROWS = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("v", pa.int64()), ("op", pa.string())])

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import InputError, ProgramError, RheosError, SchemaError, StateAccessError
-from rheos.graph.nodes import MAIN
-from rheos.operators.batch_state import RowKeys
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, WatermarkMark, visible
-from rheos.state.columnar.state import columnar_state
-from rheos.state.keys import KeyCodec
-from rheos.state.memory import MemoryBackend
-from rheos.state.scope import KeyScope
+from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, StateAccessError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.batch_state import RowKeys
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, WatermarkMark, visible
+from rheos.core.state.columnar.state import columnar_state
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.scope import KeyScope
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.harness import replay
 from tests.operators.contexts import StillClock

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import ProgramError
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, WatermarkMark
-from rheos.protocol.state_config import Backend
-from rheos.state.columnar.state import ColumnarState, columnar_state
-from rheos.state.keys import KeyCodec
-from rheos.state.memory import MemoryBackend
-from rheos.state.scope import KeyScope
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, WatermarkMark
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state.columnar.state import ColumnarState, columnar_state
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.scope import KeyScope
 from rheos.testing.harness import OperatorExample, check_example, replay
 from tests.operators.contexts import StillClock
 from tests.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps

@@ -11,7 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.errors import ProgramError, RheosError, SchemaError
+from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.testing import Faults, simulate
 
 SCHEMA = pa.schema([("i", pa.int64()), ("at", pa.int64()), ("mark", pa.bool_())])

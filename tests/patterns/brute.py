@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from rheos.graph.patterns import (
+from rheos.core.graph.patterns import (
     Absence,
     Condition,
     Contiguity,

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from rheos.errors import Site
-from rheos.graph.patterns import (
+from rheos.core.errors import Site
+from rheos.core.graph.patterns import (
     Absence,
     AfterMatch,
     Condition,

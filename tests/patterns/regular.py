@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rheos.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree, Skip
+from rheos.core.graph.patterns import (
+    Absence,
+    Choice,
+    Condition,
+    Group,
+    Part,
+    PatternStep,
+    PatternTree,
+    Skip,
+)
 
 Taken = tuple[tuple[int, str], ...]
 Holds = Callable[[Condition, int, Taken], bool]

@@ -7,7 +7,7 @@ import pytest
 
 import rheos as rh
 from rheos.api.patterns import AfterMatch, Pattern
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from tests.patterns.test_combinators import begin, found, step
 
 A = begin("a").where(step("a"))

@@ -10,7 +10,7 @@ import pytest
 
 import rheos as rh
 from rheos.api.patterns import AfterMatch, Pattern
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from tests.patterns.test_matcher import matched
 
 begin = rh.pattern.begin

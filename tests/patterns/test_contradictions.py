@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars import col, lit
 
-from rheos.operators.pattern.contradictions import never_holds
+from rheos.core.operators.pattern.contradictions import never_holds
 
 
 @pytest.mark.parametrize(

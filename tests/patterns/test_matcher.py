@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from rheos.errors import ProgramError
-from rheos.graph.patterns import Condition, PatternTree
-from rheos.operators.pattern.alive import Alive, MatchNode
-from rheos.operators.pattern.automaton import EVERY, Automaton, compiled
-from rheos.operators.pattern.matcher import Matcher, MatchOutcome
+from rheos.core.errors import ProgramError
+from rheos.core.graph.patterns import Condition, PatternTree
+from rheos.core.operators.pattern.alive import Alive, MatchNode
+from rheos.core.operators.pattern.automaton import EVERY, Automaton, compiled
+from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome
 from tests.patterns.brute import Brute, Outcome, Taken
 from tests.patterns.drawn import PatternDraw, drawn_rows
 

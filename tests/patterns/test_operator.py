@@ -12,9 +12,9 @@ import pytest
 
 import rheos as rh
 from rheos.api.patterns import Pattern
-from rheos.errors import ProgramError, UserFunctionError
-from rheos.operators.pattern.automaton import compiled
-from rheos.protocol.elements import WatermarkMark
+from rheos.core.errors import ProgramError, UserFunctionError
+from rheos.core.operators.pattern.automaton import compiled
+from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.harness import REPLAYS, ReplayMode, replay
 from tests.patterns.brute import Brute, Taken
@@ -140,7 +140,7 @@ def test_late_rows_are_not_looked_at() -> None:
 
 
 def test_rows_and_keys_that_nothing_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.operators.pattern.operator.LEAST_ROWS", 4)
+    monkeypatch.setattr("rheos.core.operators.pattern.operator.LEAST_ROWS", 4)
     pattern = rh.pattern.begin("x").where(rh.col("a")).followed_by("y").where(rh.col("b")).within("9ms")
 
     def detect(stream: rh.DataStream) -> dict[str, rh.DataStream]:

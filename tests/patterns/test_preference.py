@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from rheos.errors import ProgramError
-from rheos.graph.patterns import (
+from rheos.core.errors import ProgramError
+from rheos.core.graph.patterns import (
     Absence,
     AfterMatch,
     Choice,
@@ -23,7 +23,7 @@ from rheos.graph.patterns import (
     Skip,
     steps,
 )
-from rheos.operators.pattern.automaton import compiled
+from rheos.core.operators.pattern.automaton import compiled
 from tests.patterns.drawn import LETTERS, LOOKS_BACK, SITE, drawn_rows, letter
 from tests.patterns.regular import matches
 from tests.patterns.test_matcher import holds_for, matched

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.graph.patterns import (
+from rheos.core.graph.patterns import (
     AfterMatch,
     Condition,
     Contiguity,
@@ -21,7 +21,7 @@ from rheos.graph.patterns import (
     Quantifier,
     Skip,
 )
-from rheos.operators.pattern.in_order import ROW, ROWS, STEP
+from rheos.core.operators.pattern.in_order import ROW, ROWS, STEP
 from rheos.testing import OperatorExample
 from rheos.testing.harness import replay
 from tests.patterns.drawn import SITE

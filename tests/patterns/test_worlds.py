@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.protocol.state_config import StateConfig
+from rheos.core.protocol.state_config import StateConfig
 from rheos.testing.pattern_programs import PATTERN
 from rheos.testing.worlds import Climate, draw_world
 from tests.task.moved import check_moved

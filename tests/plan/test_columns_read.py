@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import rheos as rh
+from rheos.core.graph.nodes import MAIN
 from rheos.formats import csv
-from rheos.graph.nodes import MAIN
 
 SCHEMA = pa.schema(
     [

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 
 import rheos as rh
-from rheos.graph import render
-from rheos.plan import explain
-from rheos.plan.planner import make_plan
+from rheos.core.graph import render
+from rheos.core.plan import explain
+from rheos.core.plan.planner import make_plan
 from tests.api.programs import Validate, environment, events, refused
 
 

@@ -6,9 +6,9 @@ import pytest
 from pyspark import cloudpickle
 
 import rheos as rh
-from rheos.plan import explain
-from rheos.plan.physical import Exchange, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
-from rheos.plan.planner import make_plan
+from rheos.core.plan import explain
+from rheos.core.plan.physical import Exchange, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
+from rheos.core.plan.planner import make_plan
 from tests.api.programs import Validate, environment, events
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import rheos as rh
-from rheos.operators.shapes import state_shapes
-from rheos.protocol.ids import OperatorId
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.protocol.ids import OperatorId
 from tests.api.programs import environment, events
 
 Counted = Callable[[rh.DataStream], rh.DataStream]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rheos.api.streams import DataStream
-from rheos.graph.nodes import MAIN, Input, OwnSpec, StreamType
-from rheos.site import call_site
+from rheos.core.graph.nodes import MAIN, Input, OwnSpec, StreamType
+from rheos.core.site import call_site
 
 
 def connected(

@@ -14,20 +14,20 @@ import polars as pl
 import pyarrow as pa
 
 import rheos as rh
-from rheos.graph.nodes import MAIN
-from rheos.operators.contract import (
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import (
     OperatorContext,
     OperatorSpec,
     Out,
     PortType,
 )
-from rheos.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
-from rheos.operators.records import hidden_column, with_hidden
-from rheos.protocol.elements import SWM, TS, WM, Batch
-from rheos.protocol.shapes import StateShape
-from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
-from rheos.state.scope import KeyScope
+from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
+from rheos.core.operators.records import hidden_column, with_hidden
+from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
+from rheos.core.state.scope import KeyScope
 from rheos.testing import programs
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 from tests.ports import connected

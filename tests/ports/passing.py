@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rheos.operators.contract import OperatorContext, OperatorSpec
-from rheos.operators.union import UnionOperator
+from rheos.core.operators.contract import OperatorContext, OperatorSpec
+from rheos.core.operators.union import UnionOperator
 
 
 @dataclass(frozen=True)

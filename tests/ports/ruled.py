@@ -14,22 +14,22 @@ import polars as pl
 import pyarrow as pa
 
 import rheos as rh
-from rheos.graph.nodes import Input
-from rheos.operators.contract import (
+from rheos.core.graph.nodes import Input
+from rheos.core.operators.contract import (
     OperatorContext,
     OperatorSpec,
     Out,
     PortType,
     Restored,
 )
-from rheos.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.shapes import Holds, StateShape, TypeShape
-from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
-from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
-from rheos.state.scope import KeyScope
+from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
+from rheos.core.state.scope import KeyScope
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 from tests.ports import connected
 

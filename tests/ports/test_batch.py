@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.graph.nodes import Input
+from rheos.core.graph.nodes import Input
 from rheos.testing.programs import same
 from tests.ports import connected
 from tests.ports.paired import SIDES, is_left, pair, paired

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from rheos.errors import StateAccessError
-from rheos.operators.contract import Out
-from rheos.protocol.elements import Batch
+from rheos.core.errors import StateAccessError
+from rheos.core.operators.contract import Out
+from rheos.core.protocol.elements import Batch
 from tests.operators.contexts import context
 from tests.ports.ruled import RULES, Ruled
 

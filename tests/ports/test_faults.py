@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, StateKind
-from rheos.protocol.state_config import StateConfig
-from rheos.task.config import Guarantee
+from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, StateKind
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.task.config import Guarantee
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world
 from tests.ports.paired import PAIRED

@@ -10,10 +10,10 @@ import pytest
 
 import rheos as rh
 import tests.ports
-from rheos.errors import SchemaError
-from rheos.plan.physical import Exchange
-from rheos.protocol.elements import TS, WM
-from rheos.protocol.snapshots import StateKind
+from rheos.core.errors import SchemaError
+from rheos.core.plan.physical import Exchange
+from rheos.core.protocol.elements import TS, WM
+from rheos.core.protocol.snapshots import StateKind
 from rheos.runtimes.batch.shared_reads import with_shared_reads
 from tests.ports.paired import PairedSpec, pair, paired
 from tests.ports.ruled import RuledSpec, rule

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.protocol.annotations import declared_decimal, hints_of, without_none
-from rheos.protocol.types import arrow_type, is_immutable, rows_of, schema_of
-from rheos.state.codec import ValueCodec
+from rheos.core.protocol.annotations import declared_decimal, hints_of, without_none
+from rheos.core.protocol.types import arrow_type, is_immutable, rows_of, schema_of
+from rheos.core.state.codec import ValueCodec
 
 Money = Annotated[Decimal, rh.decimal(18, 2)]
 MONEY = pa.decimal128(18, 2)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from rheos.errors import ProgramError
-from rheos.protocol.durations import Duration, duration_ms
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import Duration, duration_ms
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rheos.errors import StateAccessError
-from rheos.protocol.columns import TypeMismatch, column_of
-from rheos.protocol.plain_values import _PLAIN, plain_value
-from rheos.state.codec import ValueCodec
+from rheos.core.errors import StateAccessError
+from rheos.core.protocol.columns import TypeMismatch, column_of
+from rheos.core.protocol.plain_values import _PLAIN, plain_value
+from rheos.core.state.codec import ValueCodec
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SAMPLES: dict[type, Any] = {

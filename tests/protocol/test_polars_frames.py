@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
-from rheos.protocol.polars_frames import arrow_table, polars_frame
+from rheos.core.protocol.polars_frames import arrow_table, polars_frame
 
 TIME = datetime(2026, 1, 2, 3, 4, 5)
 OF_TYPES: list[tuple[pa.DataType, list[Any]]] = [

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rheos.protocol.record_makers import maker_of
+from rheos.core.protocol.record_makers import maker_of
 
 
 @dataclass

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rheos.errors import ProgramError
-from rheos.protocol.sizes import size_bytes
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.sizes import size_bytes
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import SchemaError
-from rheos.protocol.elements import TS, visible
-from rheos.protocol.types import (
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.types import (
     RecordCollector,
     TypeMismatch,
     arrow_type,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from rheos.protocol.snapshots import StateHandle
-from rheos.state import format as state_format
+from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.state import format as state_format
 from tests.compat.make_golden import PUBLISHED
 
 PACKED = Path(__file__).parents[1] / "compat" / "0.1.0" / "savepoint.zip"

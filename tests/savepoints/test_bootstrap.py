@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pytest
 
 import rheos as rh
-from rheos.errors import CheckpointError, ConfigurationError, InputError, ProgramError, SchemaError
-from rheos.host.stores import open_store
+from rheos.core.errors import CheckpointError, ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.runtimes.host.stores import open_store
 from tests.api.programs import refused
 from tests.compat.worlds import begin
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.graph.nodes import StreamType
-from rheos.operators.contract import PortType
-from rheos.operators.rows_by_time import held_shapes
-from rheos.protocol.ids import OperatorId
-from rheos.savepoints.deleting import DeletedKeys
+from rheos.core.graph.nodes import StreamType
+from rheos.core.operators.contract import PortType
+from rheos.core.operators.rows_by_time import held_shapes
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.savepoints.deleting import DeletedKeys
 
 
 def test_rows_of_a_second_stream_go_whatever_it_calls_the_key() -> None:

@@ -10,12 +10,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from rheos.errors import InputError
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.protocol.shapes import FieldShape, StateShape, TypeShape
-from rheos.savepoints.encoding import EncodeState, encode_state
-from rheos.savepoints.layouts import layout_of
-from rheos.state.kinds import shape_of, stored_types
+from rheos.core.errors import InputError
+from rheos.core.graph.state import ListState, MapState, StateDeclaration, ValueState
+from rheos.core.protocol.shapes import FieldShape, StateShape, TypeShape
+from rheos.core.state.kinds import shape_of, stored_types
+from rheos.ops.savepoints.encoding import EncodeState, encode_state
+from rheos.ops.savepoints.layouts import layout_of
 from tests.state.keyed_jobs import GROUPS, ROCKSDB, Job, declared
 
 STATES = declared(

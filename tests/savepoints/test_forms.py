@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError, SchemaError, UnrestorableError
-from rheos.savepoints.arrow_names import arrow_type
-from rheos.savepoints.values import array_header, values_of
-from rheos.state.codec import ValueCodec
-from rheos.state.describe import type_shape
+from rheos.core.errors import InputError, SchemaError, UnrestorableError
+from rheos.core.state.codec import ValueCodec
+from rheos.core.state.describe import type_shape
+from rheos.ops.savepoints.arrow_names import arrow_type
+from rheos.ops.savepoints.values import array_header, values_of
 
 
 class Color(enum.Enum):

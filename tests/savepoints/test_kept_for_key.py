@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.as_savepoint import newest_checkpoint
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.errors import ConfigurationError
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.ops.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.world import World
-from rheos.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
 
 
 @dataclass

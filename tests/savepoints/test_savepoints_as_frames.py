@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.savepoint import read_savepoint, verify_savepoint
-from rheos.errors import CheckpointError, ConfigurationError, InputError, SchemaError
-from rheos.host.stores import open_store
-from rheos.protocol.state_config import Backend
-from rheos.savepoints.reading import SavepointFrames
+from rheos.core.checkpoint.savepoint import read_savepoint, verify_savepoint
+from rheos.core.errors import CheckpointError, ConfigurationError, InputError, SchemaError
+from rheos.core.protocol.state_config import Backend
+from rheos.ops.savepoints.reading import SavepointFrames
+from rheos.runtimes.host.stores import open_store
 from tests.compat.programs import released
 from tests.compat.test_golden import PLACE, settled, snapshot, whole
 from tests.compat.worlds import Kept, begin

@@ -20,35 +20,35 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rheos.checkpoint import log, log_compaction, next_attempt, restored_state
-from rheos.checkpoint.checkpointing import Checkpointing
-from rheos.checkpoint.events import SendToAll, SweepFiles
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.open_checkpoints import OpenCheckpoints
-from rheos.checkpoint.publishing import Publishing
-from rheos.checkpoint.retention import Expired, Retention
-from rheos.checkpoint.savepoint_requests import SavepointRequests
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.checkpoint.source_phases import SourcePhases
-from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.connectors.generator import GeneratorSource
-from rheos.driver import master, sources_and_sinks
-from rheos.driver.master import Master
-from rheos.errors import CheckpointError, unexpected
-from rheos.operators.process import ProcessOperator
-from rheos.operators.reduce import ReduceOperator
-from rheos.operators.running import RunningOperator
-from rheos.operators.source import SourceOperator
-from rheos.protocol.control import Acknowledge, CheckpointComplete
-from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.state.columnar.expiring import ExpiringColumn
-from rheos.state.columnar.table import ColumnTable
-from rheos.task import checkpoints, inputs
-from rheos.task.commits import Committing
-from rheos.task.laps import LoopHead
-from rheos.task.outputs import OutputEdge
-from rheos.task.watermarks import WatermarkMerger
+from rheos.core.checkpoint import log, log_compaction, next_attempt, restored_state
+from rheos.core.checkpoint.checkpointing import Checkpointing
+from rheos.core.checkpoint.events import SendToAll, SweepFiles
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.open_checkpoints import OpenCheckpoints
+from rheos.core.checkpoint.publishing import Publishing
+from rheos.core.checkpoint.retention import Expired, Retention
+from rheos.core.checkpoint.savepoint_requests import SavepointRequests
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.checkpoint.source_phases import SourcePhases
+from rheos.core.checkpoint.split_discovery import SplitDiscovery
+from rheos.core.errors import CheckpointError, unexpected
+from rheos.core.operators.process import ProcessOperator
+from rheos.core.operators.reduce import ReduceOperator
+from rheos.core.operators.running import RunningOperator
+from rheos.core.operators.source import SourceOperator
+from rheos.core.protocol.control import Acknowledge, CheckpointComplete
+from rheos.core.protocol.snapshots import PartMode, StateKind
+from rheos.core.state.columnar.expiring import ExpiringColumn
+from rheos.core.state.columnar.table import ColumnTable
+from rheos.core.task import checkpoints, inputs
+from rheos.core.task.commits import Committing
+from rheos.core.task.laps import LoopHead
+from rheos.core.task.outputs import OutputEdge
+from rheos.core.task.watermarks import WatermarkMerger
+from rheos.runtimes.driver import master, sources_and_sinks
+from rheos.runtimes.driver.master import Master
 from rheos.testing.compiled_program import COMPILED
 from rheos.testing.expiring_programs import EXPIRING
 from rheos.testing.loop_programs import MEETING, WALKING

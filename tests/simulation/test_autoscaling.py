@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import AttemptStarted
-from rheos.driver.scaling import NARROW_AFTER_MS, SETTLE_MS, WIDEN_AFTER_MS
-from rheos.job import JobConfig, JobState, ScalingBounds
-from rheos.protocol import control
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import AttemptStarted
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import JobId
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.driver.scaling import NARROW_AFTER_MS, SETTLE_MS, WIDEN_AFTER_MS
+from rheos.runtimes.job import JobConfig, JobState, ScalingBounds
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.world import World
-from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink, MemoryTable
 
 ROWS = 600

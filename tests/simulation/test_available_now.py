@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
-from rheos.errors import ConfigurationError
-from rheos.job import JobConfig, JobState, JobStatus
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobConfig, JobState, JobStatus
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World

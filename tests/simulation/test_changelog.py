@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rheos.task.config import Guarantee
+from rheos.core.task.config import Guarantee
 from rheos.testing.changelog_programs import TABLES
 from rheos.testing.worlds import Climate, draw_world
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.task.config import Guarantee
+from rheos.core.task.config import Guarantee
 from rheos.testing.connected_programs import BROADCAST, CONNECTED, FOLLOWED
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world

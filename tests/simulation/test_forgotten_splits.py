@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Polled,
     ReaderContext,
@@ -19,7 +19,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.protocol.ids import OperatorId
+from rheos.core.protocol.ids import OperatorId
 from rheos.testing import Faults, simulate
 
 SPLITS, ROWS = 24, 5

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -20,7 +20,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 from rheos.runtimes.simulated.runtime import SimulatedRuntime
 from rheos.testing import Faults, simulate
 from rheos.testing.worlds import Climate, draw_world

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.job import JobState
+from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.requests import Requests
 from rheos.testing import Faults
 from rheos.testing.worlds import draw_world

@@ -11,18 +11,18 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.errors import (
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.errors import (
     JobFailedError,
     ProgramError,
     SchemaError,
     UnrestorableError,
     UserFunctionError,
 )
-from rheos.job import JobState
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
-from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import simulate
 from rheos.testing.loop_programs import MEETING, SPLITTING, WALKING
 from rheos.testing.programs import CheckedProgram

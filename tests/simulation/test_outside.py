@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.task.config import Guarantee
+from rheos.core.task.config import Guarantee
 from rheos.testing.outside_programs import OUTSIDE
 from rheos.testing.worlds import Climate, draw_world
 

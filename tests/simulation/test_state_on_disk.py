@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.protocol.state_config import Backend, StateConfig
-from rheos.state.rocksdb.backend import RocksDbBackend
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.state.rocksdb.backend import RocksDbBackend
 from rheos.testing import Faults, simulate
 from rheos.testing.worlds import draw_world
 

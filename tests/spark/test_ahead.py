@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyspark import SparkConf
 
-from rheos.errors import ConfigurationError
-from rheos.spark import ahead
-from rheos.spark.jvm_options import OPTIONS
+from rheos.core.errors import ConfigurationError
+from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark.jvm_options import OPTIONS
 
 SETTINGS = {"spark.driver.memory": "1g", OPTIONS: "-XX:SharedArchiveFile=classes.jsa"}
 START = ahead.start
@@ -208,15 +208,16 @@ def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.Mon
 REAL = """
 import os
 os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
-from rheos.spark import ahead
+from rheos.runtimes.spark import ahead
 ahead.start("", "auto", "local")
 jvm, daemon = ahead._jvm, ahead._daemon
 assert jvm is not None and daemon is not None
 
 from pyspark import SparkContext
 from rheos.connectors.spark.table_session import active_session
-from rheos.job import JobConfig
-from rheos.spark.session import found_session, get_context, get_session, single_threaded_workers
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark.session import found_session, get_context, get_session
+from rheos.runtimes.spark.session import single_threaded_workers
 job = JobConfig(job="j")
 context = get_context(job, slots=3)
 assert SparkContext._gateway.proc is jvm.process

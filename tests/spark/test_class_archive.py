@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rheos.spark import class_archive
+from rheos.runtimes.spark import class_archive
 
 JAVA = 'openjdk version "17.0.9"\nOpenJDK 64-Bit Server VM (build 17.0.9+9, mixed mode, sharing)\n'
 MAGIC = bytes.fromhex("a8ab0bf0")

@@ -16,7 +16,7 @@ import pytest
 
 USED_IN_A_FORK = """
 import os
-from rheos.spark.daemon import import_beforehand
+from rheos.runtimes.spark.daemon import import_beforehand
 import_beforehand()
 pid = os.fork()
 if pid == 0:
@@ -41,7 +41,7 @@ def test_a_fork_can_use_what_was_imported() -> None:
 
 PREFERS = """
 import sys
-from rheos.spark.daemon import prefer_installed_pyspark
+from rheos.runtimes.spark.daemon import prefer_installed_pyspark
 prefer_installed_pyspark()
 import pyspark
 print(pyspark.__file__)
@@ -79,6 +79,6 @@ def test_workers_of_our_session_start_warm(spark: Any) -> None:
         for name, value in spark.sparkContext.getConf().getAll()
         if name == "spark.python.daemon.module"
     ]
-    assert daemon == "rheos.spark.daemon"
+    assert daemon == "rheos.runtimes.spark.daemon"
     rows = spark.range(0, 1, 1, 1).mapInArrow(modules, "name string").collect()
     assert "rheos.runtimes.continuous.worker" in {row.name for row in rows}

@@ -14,20 +14,20 @@ from textwrap import dedent
 
 import pytest
 
-from rheos.spark import daemon_ahead
-from rheos.spark.daemon_ahead import DaemonAhead
-from rheos.spark.daemon_handover import PLACE
+from rheos.runtimes.spark import daemon_ahead
+from rheos.runtimes.spark.daemon_ahead import DaemonAhead
+from rheos.runtimes.spark.daemon_handover import PLACE
 
 AHEAD = """
 import os, sys
-from rheos.spark.daemon_handover import stands_in
+from rheos.runtimes.spark.daemon_handover import stands_in
 if stands_in(sys.argv[1], lambda: print("imports")):
     what = [os.environ["SECRET"], os.getcwd(), sys.path[-1], sys.argv[1:], sys.stdin.read()]
     print(__import__("json").dumps([os.getpid(), *what]))
 """
 SPARKS = """
 import os, sys
-from rheos.spark.daemon_handover import another_stands_in
+from rheos.runtimes.spark.daemon_handover import another_stands_in
 sys.path.append("of Spark")
 if not another_stands_in():
     print(os.getpid(), "does it itself")
@@ -112,7 +112,7 @@ def test_where_a_new_python_does_not_find_rheos_none_comes_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As where the driver has it from a path of its own: Spark's daemon would not find it, either."""
-    monkeypatch.setattr(daemon_ahead, "_MODULE", "rheos.spark.nowhere")
+    monkeypatch.setattr(daemon_ahead, "_MODULE", "rheos.runtimes.spark.nowhere")
     daemon = DaemonAhead()
     assert not daemon.came_up()
     daemon.close()

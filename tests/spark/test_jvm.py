@@ -11,11 +11,11 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
-from rheos.errors import ConfigurationError, InputError
-from rheos.spark import jvm_options
-from rheos.spark.jvm import check_jvm
-from rheos.spark.jvm_options import heap_bytes, memory_settings
-from rheos.spark.shipping import worker_error
+from rheos.core.errors import ConfigurationError, InputError
+from rheos.runtimes.spark import jvm_options
+from rheos.runtimes.spark.jvm import check_jvm
+from rheos.runtimes.spark.jvm_options import heap_bytes, memory_settings
+from rheos.runtimes.spark.shipping import worker_error
 
 GIB = 1 << 30
 

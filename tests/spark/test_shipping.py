@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.errors import ConfigurationError, ProgramError, WorkerLostError
-from rheos.host.pickling import pack
-from rheos.spark import shipping as spark_shipping
-from rheos.spark.shipping import worker_error, worker_task
+from rheos.core.errors import ConfigurationError, ProgramError, WorkerLostError
+from rheos.runtimes.host.pickling import pack
+from rheos.runtimes.spark import shipping as spark_shipping
+from rheos.runtimes.spark.shipping import worker_error, worker_task
 
 
 def test_what_cannot_be_pickled_is_the_programs_fault() -> None:
@@ -68,7 +68,7 @@ def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPa
         raise ModuleNotFoundError("No module named 'rules'", name="rules")
 
     monkeypatch.setattr(spark_shipping, "without_rules", without_rules, raising=False)
-    task = worker_task("rheos.spark.shipping:without_rules", b"")
+    task = worker_task("rheos.runtimes.spark.shipping:without_rules", b"")
     with pytest.raises(RuntimeError) as raised:
         list(task([]))
     assert "has no module 'rules'" in str(worker_error(raised.value))

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from rheos.errors import WorkerLostError
+from rheos.core.errors import WorkerLostError
 from rheos.runtimes.continuous.control_server import WorkerProcess
 from rheos.runtimes.continuous.launcher import SparkLauncher
-from rheos.spark.shipping import worker_error
-from rheos.spark.worker_exits import note_exit, signal_of, signal_text
+from rheos.runtimes.spark.shipping import worker_error
+from rheos.runtimes.spark.worker_exits import note_exit, signal_of, signal_text
 
 DAEMON = """
 import os, signal, time
 from types import SimpleNamespace
-from rheos.spark.worker_exits import report_exits
+from rheos.runtimes.spark.worker_exits import report_exits
 
 daemon = SimpleNamespace()
 report_exits(daemon)

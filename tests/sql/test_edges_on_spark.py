@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 from rheos.sql.expressions import MODULES
 from rheos.sql.expressions.table import HANDLERS, NAMED
 from tests.sql.edges import DIFFERENT, EXPRESSIONS, REFUSED, TO_A_FEW_BITS, drawn, table

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import rheos as rh
-from rheos.checkpoint.compatibility import compare, refusals
-from rheos.operators.shapes import state_shapes
+from rheos.core.checkpoint.compatibility import compare, refusals
+from rheos.core.operators.shapes import state_shapes
 from tests.sql.data import registered
 
 WINDOWS = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES))"

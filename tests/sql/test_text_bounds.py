@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.errors import InputError, RheosError
+from rheos.core.errors import InputError, RheosError
 from rheos.sql import text_bounds
 from tests.sql.edges import drawn, table
 

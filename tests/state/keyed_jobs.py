@@ -13,27 +13,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restored_state import restored_state
-from rheos.checkpoint.savepoint_writer import SavepointWriter
-from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
-from rheos.graph.state import StateDeclaration
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import StateHandle
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.savepoint_writer import SavepointWriter
+from rheos.core.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
+from rheos.core.graph.state import StateDeclaration
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.state import format as state_format
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.key_groups import subtask_of
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.rocksdb.backend import RocksDbBackend
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.timers import TimerService
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.state import format as state_format
-from rheos.state.backend import KeyedStateBackend
-from rheos.state.key_groups import subtask_of
-from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
-from rheos.state.memory import MemoryBackend
-from rheos.state.rocksdb.backend import RocksDbBackend
-from rheos.state.scope import KeyScope
-from rheos.state.timers import TimerService
 
 GROUPS = 16
 USERS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))

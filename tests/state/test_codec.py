@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.errors import CheckpointError
-from rheos.state.codec import ValueCodec
+from rheos.core.errors import CheckpointError
+from rheos.core.state.codec import ValueCodec
 
 
 @dataclass

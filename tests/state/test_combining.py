@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import ProgramError, SchemaError, StateAccessError
-from rheos.graph.state import StateDeclaration
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import FieldShape, TypeShape
-from rheos.state.kinds import shape_of
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.errors import ProgramError, SchemaError, StateAccessError
+from rheos.core.graph.state import StateDeclaration
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import FieldShape, TypeShape
+from rheos.core.state.kinds import shape_of
 from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
 

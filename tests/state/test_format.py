@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import CheckpointError
-from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.state.format import VERSION, decode, encode
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.snapshots import PartMode, StateKind
+from rheos.core.state.format import VERSION, decode, encode
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError, Site
-from rheos.protocol.elements import FEW_ROWS
-from rheos.protocol.hashing import NullKeyError, hash_keys
-from rheos.protocol.key_groups import group_range, owner_of
-from rheos.state.key_groups import (
+from rheos.core.errors import InputError, Site
+from rheos.core.protocol.elements import FEW_ROWS
+from rheos.core.protocol.hashing import NullKeyError, hash_keys
+from rheos.core.protocol.key_groups import group_range, owner_of
+from rheos.core.state.key_groups import (
     HASH_VERSION,
     groups_of_columns,
     is_key_type,
@@ -194,9 +194,9 @@ def test_a_null_key_is_refused_with_its_place() -> None:
 )
 def test_a_null_key_is_found_however_it_is_encoded(column: pa.Array) -> None:
     with pytest.raises(InputError, match="'k' is null") as caught:
-        refuse_null_keys(pa.record_batch({"k": column, "n": [1, 2]}), ["k"], Site("job.py", 4))
+        refuse_null_keys(pa.record_batch({"k": column, "n": [1, 2]}), ["k"], Site("runtimes/job.py", 4))
     assert caught.value.record == "{'k': None, 'n': 2}"
-    assert (caught.value.site, caught.value.operator) == (Site("job.py", 4), "key_by")
+    assert (caught.value.site, caught.value.operator) == (Site("runtimes/job.py", 4), "key_by")
     refuse_null_keys(pa.record_batch({"k": column, "n": [1, 2]}).slice(0, 1), ["k"], None)
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.protocol.hashing import NullKeyError
-from rheos.state.key_index import KeyIndex
-from rheos.state.word_index import WordIndex
+from rheos.core.protocol.hashing import NullKeyError
+from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.word_index import WordIndex
 
 INTEGERS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, st.text("abc", max_size=3)), max_size=30), max_size=8)

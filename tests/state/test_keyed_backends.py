@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rheos.graph.state import ListState, MapState, ValueState
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.graph.state import ListState, MapState, ValueState
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.errors import InputError, SchemaError
-from rheos.state.key_groups import key_groups
-from rheos.state.keys import KeyCodec
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.state.key_groups import key_groups
+from rheos.core.state.keys import KeyCodec
 
 COLUMNS: list[tuple[pa.Array, list[Any]]] = [
     (pa.array([1, -2, 3], pa.int8()), [1, -2, 3]),

@@ -15,20 +15,20 @@ import msgspec
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.state import StateDeclaration, ValueState
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
-from rheos.protocol.snapshots import StateKind
-from rheos.savepoints.layouts import layout_of
-from rheos.state.backend import KeyedStateBackend
-from rheos.state.expiry import Expiry
-from rheos.state.kinds import KINDS, shape_of, stored_types
-from rheos.state.kinds.copies import copier
-from rheos.state.kinds.kind import DeclaredKind
-from rheos.state.scope import KeyScope
-from rheos.state.stores import ABSENT, ValueStore
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.state import StateDeclaration, ValueState
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.snapshots import StateKind
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.kinds import KINDS, shape_of, stored_types
+from rheos.core.state.kinds.copies import copier
+from rheos.core.state.kinds.kind import DeclaredKind
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.stores import ABSENT, ValueStore
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import Faults, simulate
 from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 

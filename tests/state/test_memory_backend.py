@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rheos.errors import SchemaError, StateAccessError
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.protocol.snapshots import PartMode
+from rheos.core.errors import SchemaError, StateAccessError
+from rheos.core.graph.state import ListState, MapState, StateDeclaration, ValueState
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.format import decode, encode
+from rheos.core.state.key_groups import key_groups
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.parts import MAX_DELTAS
+from rheos.core.state.scope import KeyScope
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.state.format import decode, encode
-from rheos.state.key_groups import key_groups
-from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
-from rheos.state.memory import MemoryBackend
-from rheos.state.parts import MAX_DELTAS
-from rheos.state.scope import KeyScope
 
 GROUPS = 16
 USERS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.state.ordered import from_ordered, ordered
+from rheos.core.state.ordered import from_ordered, ordered
 
 KINDS: list[tuple[pa.DataType, Any]] = [
     (pa.int8(), st.integers(-128, 127)),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.state.packing import Packing
+from rheos.core.state.packing import Packing
 
 TEXTS = st.none() | st.binary(max_size=9)
 

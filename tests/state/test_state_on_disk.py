@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from rheos.errors import CheckpointError, ConfigurationError, StateError
-from rheos.graph.state import ListState, MapState, ValueState
-from rheos.protocol.snapshots import PartMode
-from rheos.state.memory import MemoryBackend
-from rheos.state.rocksdb.backend import RocksDbBackend
-from rheos.state.rocksdb.database import failure
-from rheos.state.rocksdb.layout import EntryForm, join, split
-from rheos.state.scope import KeyScope
-from rheos.state.timers import TIMERS
+from rheos.core.errors import CheckpointError, ConfigurationError, StateError
+from rheos.core.graph.state import ListState, MapState, ValueState
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.rocksdb.backend import RocksDbBackend
+from rheos.core.state.rocksdb.database import failure
+from rheos.core.state.rocksdb.layout import EntryForm, join, split
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.timers import TIMERS
 from tests.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
 
 MIB = 1 << 20
@@ -115,7 +115,7 @@ def test_what_one_key_holds_may_be_larger_than_the_memory(tmp_path: Path) -> Non
 
 
 def test_most_timers_are_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.state.rocksdb.timers._IN_MEMORY", 50)
+    monkeypatch.setattr("rheos.core.state.rocksdb.timers._IN_MEMORY", 50)
     job = Job(tmp_path, {}, ROCKSDB, memory_bytes=64 * 1024)
     [task] = job.subtasks
     queue: Any = task.timers.event
@@ -136,7 +136,7 @@ def test_timers_that_were_all_deleted_in_memory_are_followed_by_those_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of sessions, each of whose rows moves its timer on."""
-    monkeypatch.setattr("rheos.state.rocksdb.timers._IN_MEMORY", 50)
+    monkeypatch.setattr("rheos.core.state.rocksdb.timers._IN_MEMORY", 50)
     job = Job(tmp_path, {}, ROCKSDB, memory_bytes=4 * 1024)
     [task] = job.subtasks
     backend: Any = task.backend
@@ -264,7 +264,7 @@ def test_keys_and_namespaces_are_told_apart(form: EntryForm) -> None:
 def test_savepoint_rows_are_sorted_and_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rheos.state.rocksdb.rows._PIECE_ROWS", 100)
+    monkeypatch.setattr("rheos.core.state.rocksdb.rows._PIECE_ROWS", 100)
     states = declared(n=ValueState(int), counts=MapState(str, int))
     job = Job(tmp_path, states, ROCKSDB)
     for i in range(300):

@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rheos.errors import ProgramError, UnrestorableError
-from rheos.graph.state import ListState, MapState, StateDeclaration, TimeToLive, ValueState
-from rheos.state.stamps import list_codec, value_codec
+from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.graph.state import ListState, MapState, StateDeclaration, TimeToLive, ValueState
+from rheos.core.state.stamps import list_codec, value_codec
 from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
 

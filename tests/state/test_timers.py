@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import StateAccessError
-from rheos.protocol.snapshots import PartMode
+from rheos.core.errors import StateAccessError
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.timers import TIMERS, MemoryTimers, TimerService
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.state.keys import KeyCodec
-from rheos.state.scope import KeyScope
-from rheos.state.timers import TIMERS, MemoryTimers, TimerService
 
 KEYS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
 

@@ -9,21 +9,21 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restored_state import restored_state
-from rheos.checkpoint.savepoint import Savepoint
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.errors import SchemaError, StateAccessError
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import Snapshot
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.savepoint import Savepoint
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.errors import SchemaError, StateAccessError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import Snapshot
+from rheos.core.state import format as state_format
+from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
+from rheos.ops.savepoints.encoding import writable_layout
+from rheos.ops.savepoints.frames import reads
+from rheos.ops.savepoints.layouts import layout_of
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.savepoints.encoding import writable_layout
-from rheos.savepoints.frames import reads
-from rheos.savepoints.layouts import layout_of
-from rheos.state import format as state_format
-from rheos.state.unkeyed import UnkeyedStates, unkeyed_shapes
 
 OPERATOR = OperatorId("op")
 

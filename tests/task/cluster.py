@@ -13,21 +13,21 @@ from random import Random
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.savepoint import Restore
-from rheos.driver.master import enumerate_splits
-from rheos.graph.nodes import SinkSpec
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.slot import Deployment, open_slot
+from rheos.runtimes.driver.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.task.config import TaskConfig
-from rheos.task.engine import Lifecycle, SubtaskEngine
-from rheos.task.slot import Deployment, open_slot
 from rheos.testing.memory import MemorySink
 
 JOB = JobId("job")

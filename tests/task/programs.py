@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rheos import aggregates as agg
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block, GeneratorSource, generator
-from rheos.graph.windows import Watermark
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core import aggregates as agg
+from rheos.core.graph.windows import Watermark
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.testing import programs
 from rheos.testing.programs import Arrived, CheckedProgram, same
 

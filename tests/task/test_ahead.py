@@ -11,16 +11,16 @@ import polars as pl
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block, generator
-from rheos.operators.contract import AsyncOperator, Begun, Operator, Out
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
-from rheos.protocol.elements import Barrier, BarrierKind, Batch
-from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
-from rheos.protocol.snapshots import IN_FLIGHT
-from rheos.task.ahead import WorkAhead
-from rheos.task.config import TaskConfig
-from rheos.task.in_flight import InFlight
-from rheos.task.inputs import InputGate
-from rheos.task.tree import OperatorTree
+from rheos.core.operators.contract import AsyncOperator, Begun, Operator, Out
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
+from rheos.core.protocol.elements import Barrier, BarrierKind, Batch
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
+from rheos.core.protocol.snapshots import IN_FLIGHT
+from rheos.core.task.ahead import WorkAhead
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.in_flight import InFlight
+from rheos.core.task.inputs import InputGate
+from rheos.core.task.tree import OperatorTree
 from rheos.testing import MemoryLookup
 from rheos.testing.memory import MemorySink
 from tests.operators.contexts import context

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.protocol.elements import Barrier, BarrierKind, End
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.core.protocol.elements import Barrier, BarrierKind, End
+from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.core.task.barriers import WaitingBarriers
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.core.task.inputs import Arrival, InputGate
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.task.barriers import WaitingBarriers
-from rheos.task.config import Guarantee, TaskConfig
-from rheos.task.inputs import Arrival, InputGate
 
 A, B = ChannelId(0, 0, 0), ChannelId(0, 1, 0)
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
-from rheos.observe import figures as f
-from rheos.protocol.ports import ThreadTime
+from rheos.core.metrics import figures as f
+from rheos.core.protocol.ports import ThreadTime
+from rheos.core.task.batch_time import BatchTime, Intake
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.pace import OBSERVE_EVERY_US
+from rheos.core.task.pacing import BatchPacing
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.task.batch_time import BatchTime, Intake
-from rheos.task.config import TaskConfig
-from rheos.task.pace import OBSERVE_EVERY_US
-from rheos.task.pacing import BatchPacing
 
 from .cluster import Cluster, planned
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.operators.contract import CommittingOperator
-from rheos.protocol import control
-from rheos.protocol.elements import BarrierKind
-from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
-from rheos.protocol.ports import IoExecutor, Store
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.operators.contract import CommittingOperator
+from rheos.core.protocol import control
+from rheos.core.protocol.elements import BarrierKind
+from rheos.core.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.ports import IoExecutor, Store
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.core.state import format as state_format
+from rheos.core.task.chain_snapshot import ChainSnapshot
+from rheos.core.task.checkpoints import SubtaskCheckpoints
+from rheos.core.task.commits import Committing
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.state import format as state_format
-from rheos.task.chain_snapshot import ChainSnapshot
-from rheos.task.checkpoints import SubtaskCheckpoints
-from rheos.task.commits import Committing
 from tests.operators.contexts import AtOnce, StillClock
 
 _FULL, _DELTA = PartMode.FULL, PartMode.DELTA

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rheos.errors import CheckpointError, UnavailableError
-from rheos.operators.contract import CommittingOperator
-from rheos.protocol.ids import CheckpointId, OperatorId
-from rheos.task.commits import Committing
+from rheos.core.errors import CheckpointError, UnavailableError
+from rheos.core.operators.contract import CommittingOperator
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.task.commits import Committing
 
 KAFKA, TABLE = OperatorId("kafka"), OperatorId("table")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.state import format as state_format
+from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.runtimes.simulated.folder import StoreFolder
-from rheos.state import format as state_format
-from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import programs
 from rheos.testing.programs import CheckedProgram
 from tests.task.cluster import Job, planned

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError, Site, UnrestorableError
-from rheos.graph.nodes import UnionSpec
-from rheos.operators.contract import PortType
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import TS, WM, Batch
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import (
+from rheos.core.errors import InputError, Site, UnrestorableError
+from rheos.core.graph.nodes import UnionSpec
+from rheos.core.operators.contract import PortType
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import TS, WM, Batch
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.snapshots import (
     IN_FLIGHT_INPUT,
     IN_FLIGHT_OUTPUT,
     RECEIVER,
@@ -25,8 +25,8 @@ from rheos.protocol.snapshots import (
     RestoredState,
     StateKind,
 )
-from rheos.state import format as state_format
-from rheos.task.in_flight import InFlight, in_flight_parts, restored_batches, without_in_flight
+from rheos.core.state import format as state_format
+from rheos.core.task.in_flight import InFlight, in_flight_parts, restored_batches, without_in_flight
 from tests.operators.contexts import stream_type
 
 _OP = OperatorId("op")

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.protocol.elements import (
+from rheos.core.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
     SWM,
@@ -18,8 +18,8 @@ from rheos.protocol.elements import (
     Idle,
     WatermarkMark,
 )
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
-from rheos.task.inputs import GateEvent, InputGate, Recording
+from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.core.task.inputs import GateEvent, InputGate, Recording
 
 A, B, C = (ChannelId(0, sender, 0) for sender in range(3))
 

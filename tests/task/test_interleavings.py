@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from rheos.task.config import TaskConfig
+from rheos.core.task.config import TaskConfig
 from rheos.testing import programs
 from tests.task.cluster import Job, planned
 from tests.task.programs import (

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from rheos.protocol.elements import Lap
-from rheos.task.laps import LapMerger, LoopHead
+from rheos.core.protocol.elements import Lap
+from rheos.core.task.laps import LapMerger, LoopHead
 
 Row = int
 """How many rounds it has still to go."""

@@ -10,14 +10,14 @@ import rheos as rh
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block
-from rheos.observe import figures as f
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.elements import End, LatencyMark, WatermarkMark
-from rheos.protocol.ids import ChainId
-from rheos.task.config import TaskConfig
-from rheos.task.figures import slot_readings
-from rheos.task.outputs import OutputEdge, Outputs
+from rheos.core.metrics import figures as f
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.elements import End, LatencyMark, WatermarkMark
+from rheos.core.protocol.ids import ChainId
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.figures import slot_readings
+from rheos.core.task.outputs import OutputEdge, Outputs
 from tests.operators.contexts import StillClock
 from tests.task.cluster import Cluster, planned
 from tests.task.test_outputs import _Line, _Lines, edge, rows

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rheos.errors import Site, UserFunctionError
-from rheos.operators.iterate import IterateSpec
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.ids import ChannelId, OperatorId
-from rheos.task.inputs import InputGate
-from rheos.task.loop_room import LoopRoom
+from rheos.core.errors import Site, UserFunctionError
+from rheos.core.operators.iterate import IterateSpec
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.ids import ChannelId, OperatorId
+from rheos.core.task.inputs import InputGate
+from rheos.core.task.loop_room import LoopRoom
 
 NEW, ROUND = ChannelId(0, 0, 0), ChannelId(1, 0, 0)
 HEAD = PlannedOperator(
-    OperatorId("iterate-1"), "iterate", Site("job.py", 7), IterateSpec(None, 100), (), {}, {}
+    OperatorId("iterate-1"), "iterate", Site("runtimes/job.py", 7), IterateSpec(None, 100), (), {}, {}
 )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.elements import Barrier, Batch, Element, End, Idle, Mark, WatermarkMark
-from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
-from rheos.task.config import TaskConfig
-from rheos.task.outputs import OutputEdge
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.elements import Barrier, Batch, Element, End, Idle, Mark, WatermarkMark
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.outputs import OutputEdge
 from tests.operators.contexts import StillClock
 
 _BARRIER = Barrier(CheckpointId(1), Attempt(1))

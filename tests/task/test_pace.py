@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.task.pace import OBSERVE_EVERY_US, Observed, Pace, PaceController
+from rheos.core.task.pace import OBSERVE_EVERY_US, Observed, Pace, PaceController
 
 MOST_ROWS = 16_384
 

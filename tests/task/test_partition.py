@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import InputError, Site
-from rheos.state.key_groups import key_groups, subtask_of
-from rheos.task import partition
-from rheos.task.partition import Partitioner
+from rheos.core.errors import InputError, Site
+from rheos.core.state.key_groups import key_groups, subtask_of
+from rheos.core.task import partition
+from rheos.core.task.partition import Partitioner
 
 
 def batch_of(keys: list[int]) -> pa.RecordBatch:
@@ -72,9 +72,9 @@ def test_several_columns_make_a_key() -> None:
 def test_a_null_key_names_column_and_record() -> None:
     batch = batch_of([1, 2, 3, 4])
     with pytest.raises(InputError) as caught:
-        Partitioner(["k", "name"], 2, 128, Site("job.py", 4)).split(batch)
+        Partitioner(["k", "name"], 2, 128, Site("runtimes/job.py", 4)).split(batch)
     error = caught.value
-    assert (error.site, error.operator) == (Site("job.py", 4), "key_by")
+    assert (error.site, error.operator) == (Site("runtimes/job.py", 4), "key_by")
     assert error.what == "the key column 'name' is null"
     assert error.record is not None
     assert "'k': 3" in error.record

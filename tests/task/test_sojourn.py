@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.task.sojourn import Sojourn
+from rheos.core.task.sojourn import Sojourn
 
 
 def batch() -> pa.RecordBatch:

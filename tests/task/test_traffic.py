@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.protocol.wire import BatchDecoder, encode_batch
-from rheos.task.traffic import BatchSizes
+from rheos.core.protocol.wire import BatchDecoder, encode_batch
+from rheos.core.task.traffic import BatchSizes
 
 SCHEMA = pa.schema(
     [

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from rheos.errors import InternalError, RheosError, Site, UserFunctionError
-from rheos.graph.nodes import MAIN, UnionSpec
-from rheos.operators.contract import Operator, Out, OutputType, PortType, Restored
-from rheos.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import ChainId, OperatorId
-from rheos.task.tree import OperatorTree
+from rheos.core.errors import InternalError, RheosError, Site, UserFunctionError
+from rheos.core.graph.nodes import MAIN, UnionSpec
+from rheos.core.operators.contract import Operator, Out, OutputType, PortType, Restored
+from rheos.core.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import ChainId, OperatorId
+from rheos.core.task.tree import OperatorTree
 from tests.operators.contexts import context, stream_type
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -65,7 +65,7 @@ class Failing(Operator):
 def planned(name: str, line: int, *routes: Route) -> PlannedOperator:
     port = PortType(stream_type(SCHEMA), (), SCHEMA)
     outputs = {MAIN: OutputType(stream_type(SCHEMA), SCHEMA)}
-    site = Site("job.py", line)
+    site = Site("runtimes/job.py", line)
     return PlannedOperator(OperatorId(name), name, site, UnionSpec(), (port,), outputs, {MAIN: routes})
 
 

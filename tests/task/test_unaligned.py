@@ -8,13 +8,13 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from rheos import aggregates as agg
 from rheos.api.streams import DataStream
-from rheos.errors import InputError, RheosError
-from rheos.operators.running import RunningOperator
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import IN_FLIGHT, Snapshot
-from rheos.task.config import TaskConfig
+from rheos.core import aggregates as agg
+from rheos.core.errors import InputError, RheosError
+from rheos.core.operators.running import RunningOperator
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import IN_FLIGHT, Snapshot
+from rheos.core.task.config import TaskConfig
 from rheos.testing.programs import ORDERED, CheckedProgram
 from tests.task.cluster import AT_ONCE, Job, planned
 from tests.task.programs import (

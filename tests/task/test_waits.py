@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from rheos import aggregates as agg
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.task.config import TaskConfig
+from rheos.core import aggregates as agg
+from rheos.core.task.config import TaskConfig
 from tests.task.cluster import Cluster, planned
 from tests.task.programs import Rows
 

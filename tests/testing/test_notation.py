@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.testing.notation import distance_ms, row_of, shown_distance, shown_row_of, tokens
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import InputError, ProgramError, UserFunctionError
+from rheos.core.errors import InputError, ProgramError, UserFunctionError
 from rheos.testing import Harness, MemoryLookup
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rheos.control.registry import Registry
-from rheos.pytest_plugin import _seeds
+from rheos.ops.control.registry import Registry
+from rheos.testing.pytest_plugin import _seeds
 
 
 def test_the_seeds_of_the_command_line() -> None:
@@ -47,7 +47,8 @@ def test_a_real_server_is_started_once(rheos_server: Callable[[str], Any]) -> No
 
 def test_the_plugin_imports_nothing_until_a_fixture_is_used() -> None:
     code = (
-        "import sys, rheos.pytest_plugin as _; print({'pyspark', 'pyarrow', 'polars'} & {*sys.modules})"
+        "import sys, rheos.testing.pytest_plugin as _; "
+        "print({'pyspark', 'pyarrow', 'polars'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import ProgramError, UserFunctionError
+from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.testing import Faults, simulate
 
 ROWS = [{"k": i % 3, "i": i} for i in range(24)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.testing import check_timeline
 
 COLUMNS = {"user": str, "at": datetime}

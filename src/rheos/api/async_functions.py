@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from rheos.api.typing_of_functions import Declared, input_record, output_type
-from rheos.callables import check_arguments, check_callable, function_name
-from rheos.connectors.retry import Retry
-from rheos.errors import ProgramError
-from rheos.graph.functions import AsyncFunction
-from rheos.operators.async_map import AsyncMapSpec
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.shown import shown
+from rheos.core.callables import check_arguments, check_callable, function_name
+from rheos.core.connectors.retry import Retry
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import AsyncFunction
+from rheos.core.operators.async_map import AsyncMapSpec
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.shown import shown
 
 Order = Literal["ordered", "unordered"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from rheos.api.function_checks import check_function
 from rheos.api.typing_of_functions import NOTHING, Declared, Signature, declared_type, output_type
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.batch_functions import Emit, KeyedBatchFunction
-from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.state import declarations
-from rheos.operators.batch_state import NAMES
-from rheos.state.columnar.column import check_column
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.batch_functions import Emit, KeyedBatchFunction
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.state import declarations
+from rheos.core.operators.batch_state import NAMES
+from rheos.core.state.columnar.column import check_column
 
 
 def check_batch_function(fn: KeyedBatchFunction) -> None:

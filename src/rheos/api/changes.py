@@ -9,11 +9,11 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 
-from rheos.aggregates import Agg
 from rheos.api.expressions import Op
-from rheos.connectors.contract import Sink
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.changes import (
+from rheos.core.aggregates import Agg
+from rheos.core.connectors.contract import Sink
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.changes import (
     DELETE,
     OF_TABLES,
     OP,
@@ -24,10 +24,10 @@ from rheos.graph.changes import (
     UPDATE_BEFORE,
     Changes,
 )
-from rheos.graph.types import empty_frame
-from rheos.graph.validate import check_keys, unknown_column
-from rheos.operators.changelog.table import SIGNED
-from rheos.operators.changes import table_columns
+from rheos.core.graph.types import empty_frame
+from rheos.core.graph.validate import check_keys, unknown_column
+from rheos.core.operators.changelog.table import SIGNED
+from rheos.core.operators.changes import table_columns
 
 _KNOWN = ", ".join(map(repr, SPELLINGS))
 AS_ROWS = "write .as_rows() before it, to take the changes as rows"

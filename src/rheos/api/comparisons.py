@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from rheos.graph.expression_trees import Tree, expression_of, is_constant, typed_parts, types_of
+from rheos.core.graph.expression_trees import Tree, expression_of, is_constant, typed_parts, types_of
 
 _OPS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
 

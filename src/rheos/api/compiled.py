@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rheos.api.typing_of_functions import Declared
-from rheos.graph.compiled import compiled_mark
-from rheos.graph.nodes import MAIN, StreamType
-from rheos.operators.compiled.kernel import Typing
-from rheos.operators.compiled.start import check_compiles
-from rheos.operators.compiled.values import Emitted
+from rheos.core.graph.compiled import compiled_mark
+from rheos.core.graph.nodes import MAIN, StreamType
+from rheos.core.operators.compiled.kernel import Typing
+from rheos.core.operators.compiled.start import check_compiles
+from rheos.core.operators.compiled.values import Emitted
 
 
 def check_compiled(

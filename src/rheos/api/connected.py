@@ -18,9 +18,9 @@ from rheos.api.method_hints import OF_ANY, OF_KEYED, no_such_method
 from rheos.api.program import Program
 from rheos.api.streams import DataStream, operator_name
 from rheos.api.typing_of_functions import Declared, input_record, output_type
-from rheos.callables import check_callable, function_name
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.connected_functions import (
+from rheos.core.callables import check_callable, function_name
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.connected_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -28,18 +28,18 @@ from rheos.graph.connected_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from rheos.graph.nodes import MAIN, Input, Order, StreamType
-from rheos.graph.types import describe
-from rheos.graph.validate import check_event_time, check_inputs
-from rheos.operators.broadcast_process import METHODS as OF_BROADCAST
-from rheos.operators.broadcast_process import BroadcastProcessSpec
-from rheos.operators.co_process import CoProcessSpec, Records, TwoFunctions
-from rheos.operators.contract import OperatorSpec
-from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
-from rheos.operators.keyed_co_process import KeyedCoProcessSpec
-from rheos.operators.late import LATE_OF_TWO
-from rheos.operators.unkeyed import Form
-from rheos.site import call_site, located
+from rheos.core.graph.nodes import MAIN, Input, Order, StreamType
+from rheos.core.graph.types import describe
+from rheos.core.graph.validate import check_event_time, check_inputs
+from rheos.core.operators.broadcast_process import METHODS as OF_BROADCAST
+from rheos.core.operators.broadcast_process import BroadcastProcessSpec
+from rheos.core.operators.co_process import CoProcessSpec, Records, TwoFunctions
+from rheos.core.operators.contract import OperatorSpec
+from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.unkeyed import Form
+from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
     from rheos.api.keyed import KeyedStream

@@ -11,14 +11,14 @@ import pyarrow as pa
 from rheos.api.expressions import Method, compile_expressions
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import input_record
-from rheos.errors import ProgramError, RheosError, SchemaError
-from rheos.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
-from rheos.graph.types import canonical_schema
-from rheos.operators.pattern.automaton import compiled
-from rheos.operators.pattern.matches import match_types
-from rheos.operators.pattern.operator import PatternSpec
-from rheos.operators.pattern.previous import previous_types
-from rheos.site import located
+from rheos.core.errors import ProgramError, RheosError, SchemaError
+from rheos.core.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
+from rheos.core.graph.types import canonical_schema
+from rheos.core.operators.pattern.automaton import compiled
+from rheos.core.operators.pattern.matches import match_types
+from rheos.core.operators.pattern.operator import PatternSpec
+from rheos.core.operators.pattern.previous import previous_types
+from rheos.core.site import located
 
 
 def tree_of(pattern: Any) -> PatternTree:

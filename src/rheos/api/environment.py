@@ -19,36 +19,36 @@ from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.contract import Source
-from rheos.connectors.lookup import Lookup
-from rheos.connectors.rejected import with_rows_ahead
 from rheos.connectors.spark.dataframe import (
     DataFrameSource,
     dataframe_source,
     ordered_by,
     session_of,
 )
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.graph import render
-from rheos.graph.job_context import JobContext
-from rheos.graph.nodes import MAIN, Graph, Input, Node, SinkSpec, SourceSpec, StreamType
-from rheos.graph.parameters import Parameters
-from rheos.graph.validate import (
+from rheos.core.connectors.contract import Source
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.connectors.rejected import with_rows_ahead
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.graph import render
+from rheos.core.graph.job_context import JobContext
+from rheos.core.graph.nodes import MAIN, Graph, Input, Node, SinkSpec, SourceSpec, StreamType
+from rheos.core.graph.parameters import Parameters
+from rheos.core.graph.validate import (
     check_columns,
     check_graph,
     ingesting_sources,
     loop_heads,
     unbounded_sources,
 )
-from rheos.graph.windows import Watermark
-from rheos.job import JobHandle, JobResult, Runtime
-from rheos.operators.source import REJECTED
-from rheos.plan import explain
-from rheos.plan.physical import PhysicalPlan
-from rheos.plan.planner import make_plan
-from rheos.protocol.ids import JobId, job_slug
-from rheos.redaction import redacted
-from rheos.site import call_site, located
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.source import REJECTED
+from rheos.core.plan import explain
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.plan.planner import make_plan
+from rheos.core.protocol.ids import JobId, job_slug
+from rheos.core.redaction import redacted
+from rheos.core.site import call_site, located
+from rheos.runtimes.job import JobHandle, JobResult, Runtime
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -427,7 +427,7 @@ class Environment:
                 "have Spark read from there",
             )
         from rheos.runtimes.batch.lazy_dataframes import to_dataframe
-        from rheos.spark.session import get_session
+        from rheos.runtimes.spark.session import get_session
 
         config = replace(self._config, job=JobId("dataframe"))
         session = get_session(config, self._parallelism)
@@ -529,7 +529,7 @@ class Environment:
                 "`rheos stop --drain`",
             )
         module, runtime_class = _RUNTIMES[chosen]
-        from rheos.control.controlled import ControlledRuntime, RealRuntime
+        from rheos.ops.control.controlled import ControlledRuntime, RealRuntime
 
         runtime: RealRuntime = getattr(importlib.import_module(module), runtime_class)()
         return ControlledRuntime(chosen, runtime)

@@ -17,13 +17,13 @@ import pyarrow as pa
 from rheos.api.comparisons import misfits
 from rheos.api.row_separable import check_row_separable, shallow_tree
 from rheos.api.sql_text import read_sql
-from rheos.callables import check_callable
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.exact_decimals import exact
-from rheos.graph.expression_trees import FAILURES
-from rheos.graph.render import spell_expression
-from rheos.graph.types import empty_frame, from_polars
-from rheos.graph.validate import check_columns, unknown_column
+from rheos.core.callables import check_callable
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.exact_decimals import exact
+from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.render import spell_expression
+from rheos.core.graph.types import empty_frame, from_polars
+from rheos.core.graph.validate import check_columns, unknown_column
 
 ExprLike: TypeAlias = pl.Expr | str
 """A Polars expression, the name of a column, or SQL text such as `"status < 400"`."""

@@ -16,10 +16,10 @@ from rheos.api.typing_of_functions import (
     output_type,
     result_type,
 )
-from rheos.callables import check_methods, function_name
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.batch_functions import KeyedBatchFunction
-from rheos.graph.connected_functions import (
+from rheos.core.callables import check_methods, function_name
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.batch_functions import KeyedBatchFunction
+from rheos.core.graph.connected_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -28,9 +28,9 @@ from rheos.graph.connected_functions import (
     KeyedCoProcessFunction,
     ProcessFunction,
 )
-from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.nodes import Order, StreamType
-from rheos.graph.state import (
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.nodes import Order, StreamType
+from rheos.core.graph.state import (
     BroadcastState,
     StateDeclaration,
     UnkeyedStateDeclaration,
@@ -38,10 +38,10 @@ from rheos.graph.state import (
     keyed_declarations,
     unkeyed_declarations,
 )
-from rheos.operators.keyed import OWN_STATES
-from rheos.shown import shown
-from rheos.state.kinds import kind_of
-from rheos.state.unkeyed import unkeyed_shapes
+from rheos.core.operators.keyed import OWN_STATES
+from rheos.core.shown import shown
+from rheos.core.state.kinds import kind_of
+from rheos.core.state.unkeyed import unkeyed_shapes
 
 _ELSEWHERE: Mapping[type, str] = {
     KeyedProcessFunction: "a keyed stream: .key_by(...).process(...)",

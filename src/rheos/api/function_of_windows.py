@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rheos.graph.functions import TimeWindow, WindowFunction
-from rheos.graph.window_functions import GLOBAL
+from rheos.core.graph.functions import TimeWindow, WindowFunction
+from rheos.core.graph.window_functions import GLOBAL
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MS = timedelta(milliseconds=1)

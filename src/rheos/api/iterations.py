@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rheos.callables import check_callable
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.nodes import MAIN, Input, Node, StreamType
-from rheos.graph.types import describe
-from rheos.operators.iterate import ROUND, IterateSpec
+from rheos.core.callables import check_callable
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.nodes import MAIN, Input, Node, StreamType
+from rheos.core.graph.types import describe
+from rheos.core.operators.iterate import ROUND, IterateSpec
 
 if TYPE_CHECKING:
     from rheos.api.program import Program

@@ -12,22 +12,22 @@ from rheos.api.changes import check_rows_by_key
 from rheos.api.function_checks import check_function
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.changes import OP, Changes
-from rheos.graph.functions import CoGroupFunction
-from rheos.graph.nodes import StreamType
-from rheos.graph.types import common_key
-from rheos.graph.validate import check_columns
-from rheos.graph.windows import Window
-from rheos.operators.changes import table_columns
-from rheos.operators.joins.co_group import CoGroupSpec
-from rheos.operators.joins.columns import JoinedColumn, JoinedColumns, kept
-from rheos.operators.joins.interval import IntervalJoinSpec
-from rheos.operators.joins.tables import TableInput, TableJoinSpec
-from rheos.operators.joins.temporal import TemporalJoinSpec
-from rheos.operators.joins.windowed import WindowJoinSpec
-from rheos.operators.window.kinds import windows_of
-from rheos.protocol.durations import Duration, duration_ms, signed_duration_ms
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.functions import CoGroupFunction
+from rheos.core.graph.nodes import StreamType
+from rheos.core.graph.types import common_key
+from rheos.core.graph.validate import check_columns
+from rheos.core.graph.windows import Window
+from rheos.core.operators.changes import table_columns
+from rheos.core.operators.joins.co_group import CoGroupSpec
+from rheos.core.operators.joins.columns import JoinedColumn, JoinedColumns, kept
+from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.tables import TableInput, TableJoinSpec
+from rheos.core.operators.joins.temporal import TemporalJoinSpec
+from rheos.core.operators.joins.windowed import WindowJoinSpec
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.protocol.durations import Duration, duration_ms, signed_duration_ms
 
 JoinHow = Literal["inner", "left", "right", "full"]
 TemporalHow = Literal["inner", "left"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from rheos.aggregates import Agg
 from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
 from rheos.api.changes import check_table, check_top_n
 from rheos.api.compiled import check_compiled
@@ -38,12 +37,13 @@ from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import UNSAID, Declared, Signature, input_record, result_type
 from rheos.api.windowed import WindowedStream, windows_said
-from rheos.callables import check_callable, function_name
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.batch_functions import KeyedBatchFunction
-from rheos.graph.changes import OP, Changes
-from rheos.graph.functions import CoGroupFunction, KeyedProcessFunction
-from rheos.graph.nodes import (
+from rheos.core.aggregates import Agg
+from rheos.core.callables import check_callable, function_name
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.batch_functions import KeyedBatchFunction
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.functions import CoGroupFunction, KeyedProcessFunction
+from rheos.core.graph.nodes import (
     MAIN,
     Input,
     Order,
@@ -54,25 +54,25 @@ from rheos.graph.nodes import (
     Spec,
     StreamType,
 )
-from rheos.graph.patterns import PatternTree
-from rheos.graph.validate import (
+from rheos.core.graph.patterns import PatternTree
+from rheos.core.graph.validate import (
     aggregate_fields,
     check_aggregates,
     check_columns,
     check_event_time,
     check_running,
 )
-from rheos.graph.window_functions import WindowAssigner
-from rheos.graph.windows import Window
-from rheos.operators.changelog.dedup import DedupSpec, Keep
-from rheos.operators.changelog.table import TableSpec, can_be_kept
-from rheos.operators.changelog.top_n import RANK, TopNSpec
-from rheos.operators.changes import table_columns
-from rheos.operators.late import LATE_OF_TWO
-from rheos.operators.pattern.matches import TIMED_OUT
-from rheos.operators.running import running_schema
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.site import call_site, located
+from rheos.core.graph.window_functions import WindowAssigner
+from rheos.core.graph.windows import Window
+from rheos.core.operators.changelog.dedup import DedupSpec, Keep
+from rheos.core.operators.changelog.table import TableSpec, can_be_kept
+from rheos.core.operators.changelog.top_n import RANK, TopNSpec
+from rheos.core.operators.changes import table_columns
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.pattern.matches import TIMED_OUT
+from rheos.core.operators.running import running_schema
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import call_site, located
 
 _WITHOUT_KEYS = {
     **OF_OPERATORS,

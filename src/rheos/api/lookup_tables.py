@@ -8,15 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.collection import table_of
-from rheos.connectors.schemas import resolve
 from rheos.connectors.table_lookup import TableLookup
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.types import canonical_schema
-from rheos.graph.validate import unknown_column
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.state_config import MIB
-from rheos.site import located_at_call
-from rheos.state.key_groups import is_key_type
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.types import canonical_schema
+from rheos.core.graph.validate import unknown_column
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.state_config import MIB
+from rheos.core.site import located_at_call
+from rheos.core.state.key_groups import is_key_type
 
 MOST_BYTES = 256 * MIB
 """Of a table that is sent with the program."""

@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.lookup import Lookup
-from rheos.errors import ProgramError, SchemaError
-from rheos.operators.lookup import LookupSpec
-from rheos.protocol.durations import duration_ms
-from rheos.state.key_groups import is_key_type
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.operators.lookup import LookupSpec
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.state.key_groups import is_key_type
 
 How = Literal["left", "inner"]
 _EXAMPLE = 'write .lookup(rh.redis.lookup(...), on="user_id")'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from rheos.errors import ProgramError
-from rheos.site import call_site
+from rheos.core.errors import ProgramError
+from rheos.core.site import call_site
 
 OF_KEYED = (
     "process",

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rheos.api.partial_settings import PartialSettings
-from rheos.job import JobHandle, JobStatus
-from rheos.site import call_site
+from rheos.core.site import call_site
+from rheos.runtimes.job import JobHandle, JobStatus
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment

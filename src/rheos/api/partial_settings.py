@@ -28,9 +28,9 @@ from typing import Any, TypeAlias
 
 from rheos.api import restart
 from rheos.api.settings import Checkpoints, Settings
-from rheos.errors import ConfigurationError, RheosError, Site
-from rheos.protocol.sizes import size_bytes
-from rheos.protocol.state_config import StateConfig
+from rheos.core.errors import ConfigurationError, RheosError, Site
+from rheos.core.protocol.sizes import size_bytes
+from rheos.core.protocol.state_config import StateConfig
 
 Place: TypeAlias = Site | str
 """Where a setting was given: a line of a file, or an option of the command."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, compile_expressions
 from rheos.api.program import Program
-from rheos.callables import check_callable, function_name
-from rheos.errors import ProgramError, SchemaError, Site
-from rheos.graph.dealing import Deal, Dealt, PartitionBy
-from rheos.graph.nodes import Input, UnionSpec
-from rheos.graph.validate import unknown_column
-from rheos.site import call_site, located
+from rheos.core.callables import check_callable, function_name
+from rheos.core.errors import ProgramError, SchemaError, Site
+from rheos.core.graph.dealing import Deal, Dealt, PartitionBy
+from rheos.core.graph.nodes import Input, UnionSpec
+from rheos.core.graph.validate import unknown_column
+from rheos.core.site import call_site, located
 
 
 class Partitioned:

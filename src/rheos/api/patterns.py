@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rheos.callables import check_callable, check_kind, function_name
-from rheos.errors import ProgramError
-from rheos.graph.patterns import (
+from rheos.core.callables import check_callable, check_kind, function_name
+from rheos.core.errors import ProgramError
+from rheos.core.graph.patterns import (
     Absence,
     AfterMatch,
     Condition,
@@ -28,8 +28,8 @@ from rheos.graph.patterns import (
     Skip,
     steps,
 )
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.site import call_site, located_at_call
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import call_site, located_at_call
 
 __all__ = [
     "AfterMatch",

@@ -7,10 +7,10 @@ from typing import Any
 from rheos.api.function_checks import check_function, check_outputs, emitted_type, side_types
 from rheos.api.streams import DataStream, operator_name
 from rheos.api.typing_of_functions import Declared, input_record
-from rheos.graph.connected_functions import ProcessFunction
-from rheos.graph.nodes import MAIN, Input, StreamType
-from rheos.operators.plain_process import PlainProcessSpec
-from rheos.site import call_site
+from rheos.core.graph.connected_functions import ProcessFunction
+from rheos.core.graph.nodes import MAIN, Input, StreamType
+from rheos.core.operators.plain_process import PlainProcessSpec
+from rheos.core.site import call_site
 
 
 def processed(stream: DataStream, fn: Any, returns: Any) -> DataStream:

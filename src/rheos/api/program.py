@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from rheos.errors import ProgramError, Site
-from rheos.graph.nodes import (
+from rheos.core.errors import ProgramError, Site
+from rheos.core.graph.nodes import (
     ExpressionSpec,
     Graph,
     Input,
@@ -21,8 +21,8 @@ from rheos.graph.nodes import (
     StreamType,
     UnionSpec,
 )
-from rheos.graph.validate import check_changes, check_inputs, check_uid
-from rheos.site import located
+from rheos.core.graph.validate import check_changes, check_inputs, check_uid
+from rheos.core.site import located
 
 
 class Program:

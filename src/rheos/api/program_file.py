@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.errors import ConfigurationError, ProgramError, Site
-from rheos.plan.physical import PhysicalPlan
-from rheos.site import done_for
+from rheos.core.errors import ConfigurationError, ProgramError, Site
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.site import done_for
 
 
 def run_file(file: Path, arguments: Sequence[str]) -> None:

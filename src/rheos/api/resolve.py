@@ -14,16 +14,16 @@ from rheos.api.partial_settings import Merged
 from rheos.api.settings import AlertFrom, LogLevel, RuntimeName, Settings
 from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
-from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.job import AlertConfig, JobConfig, Runtime, ScalingBounds
-from rheos.observe.health import HealthState
-from rheos.observe.history import HistoryConfig
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import MIB, NewAggregates, StateConfig
-from rheos.task.config import Guarantee, TaskConfig
+from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.metrics.health import HealthState
+from rheos.core.metrics.history import HistoryConfig
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import MIB, NewAggregates, StateConfig
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.runtimes.job import AlertConfig, JobConfig, Runtime, ScalingBounds
 
 _DEFAULT_PARALLELISM = 4
 _LEAST_STATE_BYTES = MIB

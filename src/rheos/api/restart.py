@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rheos.checkpoint.config import (
+from rheos.core.checkpoint.config import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
     NoRestart,
     RestartStrategy,
 )
-from rheos.errors import ConfigurationError
-from rheos.protocol.durations import Duration, duration_ms
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.durations import Duration, duration_ms
 
 __all__ = ["RestartStrategy", "exponential_delay", "failure_rate", "fixed_delay", "none"]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 
-from rheos.errors import ProgramError
-from rheos.graph.expression_trees import (
+from rheos.core.errors import ProgramError
+from rheos.core.graph.expression_trees import (
     FAILURES,
     Tree,
     expression_of,

@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from rheos.checkpoint.config import RestartStrategy
-from rheos.job import Runtime
-from rheos.protocol.durations import Duration
-from rheos.protocol.state_config import StateConfig
-from rheos.redaction import redacted_repr
+from rheos.core.checkpoint.config import RestartStrategy
+from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.redaction import redacted_repr
+from rheos.runtimes.job import Runtime
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]

@@ -13,17 +13,17 @@ from typing import Any
 
 from rheos.api import restart
 from rheos.api.settings import Checkpoints, Settings
-from rheos.checkpoint.config import (
+from rheos.core.checkpoint.config import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
     NoRestart,
     RestartStrategy,
 )
-from rheos.protocol.durations import duration_ms, written_duration
-from rheos.protocol.sizes import written_size
-from rheos.protocol.state_config import StateConfig
-from rheos.redaction import host_alone, redacted
+from rheos.core.protocol.durations import duration_ms, written_duration
+from rheos.core.protocol.sizes import written_size
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.redaction import host_alone, redacted
 
 _STRATEGIES: Mapping[type, Any] = {
     ExponentialDelay: restart.exponential_delay,

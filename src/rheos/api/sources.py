@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, stream_source
 from rheos.connectors.spark.stream import LANES, MAX_UNREAD, StreamSource, stream_settings
-from rheos.protocol.durations import Duration
-from rheos.site import call_site, located
+from rheos.core.protocol.durations import Duration
+from rheos.core.site import call_site, located
 
 
 def dataframe(df: Any, event_time: str | None = None) -> DataFrameSource:

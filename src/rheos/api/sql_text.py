@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 
 import polars as pl
 
-from rheos.errors import ProgramError
-from rheos.graph.expression_trees import FAILURES
+from rheos.core.errors import ProgramError
+from rheos.core.graph.expression_trees import FAILURES
 
 _CONSTANTS = ("null", "true", "false")
 _WORD = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])(?P<word>[^\W\d]\w*)(?!\w*\s*\()""")

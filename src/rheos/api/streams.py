@@ -29,17 +29,17 @@ from rheos.api.partitioning import Partitioned
 from rheos.api.program import checked_name
 from rheos.api.typing_of_functions import declared_type, input_record, output_type
 from rheos.api.watermarks import checked_watermark
-from rheos.callables import check_callable, function_name
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.contract import Sink
-from rheos.connectors.lookup import Lookup
 from rheos.connectors.print import PrintSink
-from rheos.connectors.rejected import OnError, check_on_error
-from rheos.connectors.retry import Retry
-from rheos.errors import ProgramError, SchemaError, Site
-from rheos.graph.changes import OP, Changes
-from rheos.graph.functions import AsyncFunction
-from rheos.graph.nodes import (
+from rheos.core.callables import check_callable, function_name
+from rheos.core.connectors.contract import Sink
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.retry import Retry
+from rheos.core.errors import ProgramError, SchemaError, Site
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.functions import AsyncFunction
+from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
     ExpressionSpec,
@@ -55,8 +55,8 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.types import empty_frame
-from rheos.graph.validate import (
+from rheos.core.graph.types import empty_frame
+from rheos.core.graph.validate import (
     check_columns,
     check_keys,
     check_of_source,
@@ -65,23 +65,23 @@ from rheos.graph.validate import (
     check_width,
     unknown_column,
 )
-from rheos.graph.window_functions import WindowAssigner
-from rheos.graph.windows import Watermark, Window
-from rheos.operators.changelog.emptied import REJECTED_TAG, EmptiedSpec
-from rheos.operators.changelog.retractions import RetractionsSpec
-from rheos.operators.changelog.truncation import TruncationSpec
-from rheos.operators.explode import ExplodeSpec, exploded
-from rheos.operators.filter_function import FilterFunctionSpec
-from rheos.protocol.durations import Duration
-from rheos.redaction import redacted
-from rheos.site import call_site, located
-from rheos.state.key_groups import is_key_type
+from rheos.core.graph.window_functions import WindowAssigner
+from rheos.core.graph.windows import Watermark, Window
+from rheos.core.operators.changelog.emptied import REJECTED_TAG, EmptiedSpec
+from rheos.core.operators.changelog.retractions import RetractionsSpec
+from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.explode import ExplodeSpec, exploded
+from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.protocol.durations import Duration
+from rheos.core.redaction import redacted
+from rheos.core.site import call_site, located
+from rheos.core.state.key_groups import is_key_type
 
 if TYPE_CHECKING:
     from rheos.api.connected import ConnectedStreams
     from rheos.api.keyed import KeyedStream
     from rheos.api.window_all import WindowsOfAll
-    from rheos.graph.connected_functions import ProcessFunction
+    from rheos.core.graph.connected_functions import ProcessFunction
 
 LATE = "late"
 """The side output of what came too late."""

@@ -19,13 +19,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.annotations import resolved_annotations
-from rheos.callables import function_name
-from rheos.errors import SchemaError
-from rheos.graph.types import canonical, canonical_schema, describe
-from rheos.graph.validate import check_columns, unknown_column
-from rheos.protocol.annotations import without_none
-from rheos.protocol.types import arrow_type, schema_of
+from rheos.core.annotations import resolved_annotations
+from rheos.core.callables import function_name
+from rheos.core.errors import SchemaError
+from rheos.core.graph.types import canonical, canonical_schema, describe
+from rheos.core.graph.validate import check_columns, unknown_column
+from rheos.core.protocol.annotations import without_none
+from rheos.core.protocol.types import arrow_type, schema_of
 
 _MANY = (
     collections.abc.Iterator,

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from rheos.api.expressions import compile_expressions
 from rheos.api.typing_of_functions import input_record
-from rheos.callables import check_methods
-from rheos.errors import ProgramError
-from rheos.graph.validate import check_watermark
-from rheos.graph.watermark_generators import WatermarkGenerator
-from rheos.graph.windows import Watermark
+from rheos.core.callables import check_methods
+from rheos.core.errors import ProgramError
+from rheos.core.graph.validate import check_watermark
+from rheos.core.graph.watermark_generators import WatermarkGenerator
+from rheos.core.graph.windows import Watermark
 
 
 def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Watermark:

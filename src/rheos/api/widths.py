@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rheos.errors import ConfigurationError
-from rheos.graph.validate import check_parallelism
-from rheos.job import ScalingBounds
-from rheos.state.key_groups import MAX_KEY_GROUPS
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.validate import check_parallelism
+from rheos.core.state.key_groups import MAX_KEY_GROUPS
+from rheos.runtimes.job import ScalingBounds
 
 _AUTO = re.compile(r"auto(?::(\d+)\.\.(\d*))?")
 

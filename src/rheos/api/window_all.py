@@ -12,9 +12,9 @@ import pyarrow as pa
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream
 from rheos.api.windowed import WindowedStream, WindowsOfKeys
-from rheos.graph.nodes import MAIN, ExpressionSpec, Input
-from rheos.graph.validate import check_columns
-from rheos.site import call_site
+from rheos.core.graph.nodes import MAIN, ExpressionSpec, Input
+from rheos.core.graph.validate import check_columns
+from rheos.core.site import call_site
 
 ALL = "window_all"
 """The column that holds the one key, between here and the windows."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import polars as pl
 import pyarrow as pa
 
-from rheos.aggregates import Agg
 from rheos.api.expressions import check_gap
 from rheos.api.function_of_windows import OfRow
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
@@ -23,28 +22,29 @@ from rheos.api.typing_of_functions import (
     output_type,
     result_type,
 )
-from rheos.callables import check_callable, check_methods
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph import evictors, triggers
-from rheos.graph.aggregate_functions import AggregateFunction, ReducingFunction
-from rheos.graph.functions import WindowFunction
-from rheos.graph.nodes import MAIN, Input, MapSpec, Spec, StreamType, WindowSpec
-from rheos.graph.state import Time
-from rheos.graph.validate import (
+from rheos.core.aggregates import Agg
+from rheos.core.callables import check_callable, check_methods
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph import evictors, triggers
+from rheos.core.graph.aggregate_functions import AggregateFunction, ReducingFunction
+from rheos.core.graph.functions import WindowFunction
+from rheos.core.graph.nodes import MAIN, Input, MapSpec, Spec, StreamType, WindowSpec
+from rheos.core.graph.state import Time
+from rheos.core.graph.validate import (
     aggregate_fields,
     check_aggregates,
     check_columns,
     check_event_time,
     lateness_ms,
 )
-from rheos.graph.window_functions import Evictor, Trigger, WindowAssigner
-from rheos.graph.windows import CountWindow, GlobalWindows, Session, Window
-from rheos.operators.window.kinds import windows_of
-from rheos.operators.window.triggered.spec import TriggeredWindowSpec
-from rheos.protocol.durations import Duration
-from rheos.shown import shown
-from rheos.site import call_site, located
-from rheos.state.keys import windowed_codec
+from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
+from rheos.core.graph.windows import CountWindow, GlobalWindows, Session, Window
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.core.protocol.durations import Duration
+from rheos.core.shown import shown
+from rheos.core.site import call_site, located
+from rheos.core.state.keys import windowed_codec
 
 WINDOW_FIELDS = [
     pa.field("window_start", pa.timestamp("ms", tz="UTC")),

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from rheos.bench.beside import ROUNDS, SQL, Compared, compared, comparison, measuring
-from rheos.bench.driver import BenchSettings, Progress, run
-from rheos.bench.programs import PROGRAMS
-from rheos.bench.report import as_json, as_table
+from rheos.cli.benchmarks.beside import ROUNDS, SQL, Compared, compared, comparison, measuring
+from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
+from rheos.cli.benchmarks.programs import PROGRAMS
+from rheos.cli.benchmarks.report import as_json, as_table
 from rheos.cli.failures import FAILED, report
 from rheos.cli.terminal import Terminal
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 
 def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:

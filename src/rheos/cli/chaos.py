@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import JobFinished
 from rheos.cli.failures import FAILED, report
-from rheos.errors import ConfigurationError
-from rheos.host.stores import open_store
-from rheos.protocol.durations import duration_ms
-from rheos.protocol.ids import JobId
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import JobFinished
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
 from rheos.testing.chaos import Fault, Plan, newest_checkpoint, run
 from rheos.testing.chaos.struck_servers import ServerProcess, links_to, redirected
 

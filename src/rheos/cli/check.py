@@ -15,21 +15,21 @@ from rich.text import Text
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
-from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
-from rheos.checkpoint.restored_state import read_part
-from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
-from rheos.checkpoint.upgrade import Upgrade, under_new_ids
 from rheos.cli.failures import FAILED, MISUSED, report
 from rheos.cli.terminal import Terminal
 from rheos.connectors.files.listing import absolute
-from rheos.errors import CheckpointError, ConfigurationError
-from rheos.host.stores import open_store, there_is
-from rheos.operators.shapes import state_shapes
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.snapshots import StateKind
-from rheos.protocol.state_config import NewAggregates
-from rheos.site import done_for
-from rheos.state import format as state_format
+from rheos.core.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
+from rheos.core.checkpoint.restored_state import read_part
+from rheos.core.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
+from rheos.core.checkpoint.upgrade import Upgrade, under_new_ids
+from rheos.core.errors import CheckpointError, ConfigurationError
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.snapshots import StateKind
+from rheos.core.protocol.state_config import NewAggregates
+from rheos.core.site import done_for
+from rheos.core.state import format as state_format
+from rheos.runtimes.host.stores import open_store, there_is
 
 _STYLES = {
     Verdict.SAME: "green",

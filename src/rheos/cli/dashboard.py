@@ -7,8 +7,8 @@ import signal
 import sys
 
 from rheos.cli.failures import report
-from rheos.dashboard.serving import DashboardConfig, DashboardServer
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
+from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 
 
 def dashboard(config: DashboardConfig) -> int:

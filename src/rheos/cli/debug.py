@@ -11,8 +11,8 @@ from rheos.cli.debug_text import debugged_object, ending, heading, printed, step
 from rheos.cli.failures import FAILED, report
 from rheos.cli.terminal import say
 from rheos.cli.why_not import key_columns
-from rheos.debugging.debugging import Debugged, debug
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
+from rheos.ops.debugging.debugging import Debugged, debug
 
 
 def debug_job(

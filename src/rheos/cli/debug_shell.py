@@ -14,10 +14,10 @@ from typing import Any, TextIO
 from rheos.cli.debug_text import ending, heading, key_text, state_lines, step_lines
 from rheos.cli.failures import FAILED
 from rheos.cli.terminal import say
-from rheos.debugging.debugging import Debugged
-from rheos.debugging.key_state import KeyState
-from rheos.debugging.replay import DebugStep, ReplayListener
-from rheos.debugging.watching import ReplayStoppedError, WatchedCall
+from rheos.ops.debugging.debugging import Debugged
+from rheos.ops.debugging.key_state import KeyState
+from rheos.ops.debugging.replay import DebugStep, ReplayListener
+from rheos.ops.debugging.watching import ReplayStoppedError, WatchedCall
 
 _PLACES_OF_OURS = ["rheos", "rheos.*"]
 

@@ -11,12 +11,12 @@ from rich.text import Text
 from rheos.cli.jobs import console, find, of_known, plain_table, reported
 from rheos.cli.terminal import say
 from rheos.connectors.files.listing import absolute
-from rheos.control.commands import JobClient
-from rheos.control.job_list import stored_event_log
-from rheos.control.registry import Registry, find_ended
-from rheos.errors import ConfigurationError
-from rheos.host.io import SystemClock
-from rheos.observe.event_log import EventLevel, JobEvent, ShownEvent
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.event_log import EventLevel, JobEvent, ShownEvent
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.job_list import stored_event_log
+from rheos.ops.control.registry import Registry, find_ended
+from rheos.runtimes.host.io import SystemClock
 
 _STYLES = {EventLevel.INFO: "", EventLevel.WARNING: "yellow", EventLevel.ERROR: "red"}
 

@@ -10,7 +10,7 @@ from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
 from rheos.cli.failures import report
 from rheos.cli.terminal import say_lines
-from rheos.site import done_for
+from rheos.core.site import done_for
 
 Format = Literal["text", "mermaid", "plan", "spark"]
 

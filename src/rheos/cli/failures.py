@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from rheos.cli.terminal import say_lines
-from rheos.errors import ConfigurationError, RheosError
+from rheos.core.errors import ConfigurationError, RheosError
 
 FAILED = 1
 MISUSED = 2

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 from rich.table import Table
 from rich.text import Text
 
-from rheos.checkpoint.names import safe_name
 from rheos.cli.failures import report
 from rheos.cli.jobs import console, plain_table
 from rheos.cli.terminal import say
-from rheos.errors import ConfigurationError
-from rheos.forks.difference import OutputDifference
-from rheos.forks.forking import ForkResult, fork
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.errors import ConfigurationError
+from rheos.ops.forks.difference import OutputDifference
+from rheos.ops.forks.forking import ForkResult, fork
 
 
 def show_fork(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from rheos.cli.jobs import console, find, reported
-from rheos.control.job_list import ListedJob, job_object, listed_job, listed_jobs
-from rheos.control.registry import Registry
-from rheos.observe.health import HealthState, JobHealth
-from rheos.printable import printable
-from rheos.protocol.durations import duration_text
+from rheos.core.metrics.health import HealthState, JobHealth
+from rheos.core.printable import printable
+from rheos.core.protocol.durations import duration_text
+from rheos.ops.control.job_list import ListedJob, job_object, listed_job, listed_jobs
+from rheos.ops.control.registry import Registry
 
 COLOURS = {
     HealthState.HEALTHY: "green",

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from rheos.cli.failures import report
-from rheos.errors import ConfigurationError
-from rheos.version import VERSION
+from rheos.core.errors import ConfigurationError
+from rheos.core.version import VERSION
 
 FILES = ("README.md", "job.py", "test_job.py", "settings.toml", "requirements.txt", ".gitignore")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")

@@ -18,20 +18,20 @@ from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.terminal import Terminal, say, say_lines
 from rheos.cli.waiting import awaited
 from rheos.connectors.files.listing import absolute
-from rheos.control.commands import JobClient
-from rheos.control.job_list import (
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.protocol.durations import duration_ms, duration_text
+from rheos.core.redaction import redacted
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.job_list import (
     ListedJob,
     checkpoint_object,
     job_object,
     listed_jobs,
     stored_checkpoints,
 )
-from rheos.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
-from rheos.errors import ConfigurationError, RheosError
-from rheos.host.stores import there_is
-from rheos.job import CheckpointInfo
-from rheos.protocol.durations import duration_ms, duration_text
-from rheos.redaction import redacted
+from rheos.ops.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
+from rheos.runtimes.host.stores import there_is
+from rheos.runtimes.job import CheckpointInfo
 
 T = TypeVar("T")
 _GONE_WITHIN_S = 10.0

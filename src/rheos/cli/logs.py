@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from rheos.cli.jobs import reported
-from rheos.control.job_logs import LoggedLine, following_lines, log_folder, newest_lines
-from rheos.control.registry import Registry, find_job
-from rheos.errors import ConfigurationError
-from rheos.printable import printable_lines
+from rheos.core.errors import ConfigurationError
+from rheos.core.printable import printable_lines
+from rheos.ops.control.job_logs import LoggedLine, following_lines, log_folder, newest_lines
+from rheos.ops.control.registry import Registry, find_job
 
 
 def show_logs(wanted: str, *, follow: bool, lines: int, level: str, as_json: bool) -> int:

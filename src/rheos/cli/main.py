@@ -57,7 +57,7 @@ from rheos.cli.options import (
     size,
     width,
 )
-from rheos.version import VERSION
+from rheos.core.version import VERSION
 
 if TYPE_CHECKING:
     from rheos.api.overrides import Overrides
@@ -128,7 +128,7 @@ def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
     from rheos.api import partial_settings
     from rheos.api.overrides import Overrides
     from rheos.cli.failures import report
-    from rheos.errors import RheosError
+    from rheos.core.errors import RheosError
 
     try:
         files = () if config is None else (partial_settings.from_file(config),)
@@ -142,7 +142,7 @@ def _start_jvm(
 ) -> None:
     """Start it first of all, as it takes as long as to import what follows, and announce it, as the
     first status comes only seconds later."""
-    from rheos.spark import ahead
+    from rheos.runtimes.spark import ahead
 
     try:
         said = tomllib.loads(config.read_text()) if config is not None else {}
@@ -220,9 +220,9 @@ def run(
     with _cancelled_by_ctrl_c():
         _start_jvm(file, config, runtime, master, quiet=log_json)
         from rheos.cli.run import Watched, run
-        from rheos.dashboard.serving import DashboardConfig
-        from rheos.protocol.durations import duration_ms
-        from rheos.protocol.sizes import size_bytes
+        from rheos.core.protocol.durations import duration_ms
+        from rheos.core.protocol.sizes import size_bytes
+        from rheos.ops.dashboard.serving import DashboardConfig
 
         given = {
             "parallelism": width(parallelism),
@@ -489,18 +489,18 @@ def bench(
     """Measure throughput and latency on the continuous runtime; or all programs in SQL beside the same
     with the API, in turns (sql); or soak a job with all kinds of state, and see that rate, memory and
     checkpoints hold."""
-    from rheos.protocol.state_config import Backend, StateConfig
+    from rheos.core.protocol.state_config import Backend, StateConfig
 
     state = StateConfig(Backend(state_backend.value))
     if name is Benchmark.SOAK:
-        from rheos.bench.soak import SoakSettings
+        from rheos.cli.benchmarks.soak import SoakSettings
         from rheos.cli.soak import soak
 
         interval = checkpoint_interval or "5s"
         given = SoakSettings(minutes, parallelism, keys or 100_000, interval, state, rate)
         raise typer.Exit(soak(given, json))
-    from rheos.bench.driver import BenchSettings
     from rheos.cli.bench import bench, bench_sql
+    from rheos.cli.benchmarks.driver import BenchSettings
 
     settings = BenchSettings(
         parallelism=parallelism,
@@ -593,8 +593,8 @@ def dashboard(
     """Serve REST and a page for the jobs of this machine. Needs rheos\\[dashboard]."""
     from rheos.cli.dashboard import dashboard
     from rheos.connectors.files.listing import absolute
-    from rheos.dashboard.serving import DashboardConfig
-    from rheos.protocol.sizes import size_bytes
+    from rheos.core.protocol.sizes import size_bytes
+    from rheos.ops.dashboard.serving import DashboardConfig
 
     directories = [absolute(each) for each in checkpoint_dir or []]
     config = DashboardConfig(

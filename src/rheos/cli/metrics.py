@@ -19,16 +19,16 @@ from rheos.cli.jobs import (
     time_text,
 )
 from rheos.connectors.files.listing import absolute
-from rheos.control.commands import JobClient
-from rheos.control.job_list import stored_figures
-from rheos.errors import ConfigurationError
-from rheos.observe import figures as f
-from rheos.observe.figures import FIGURES, Figure, Unit
-from rheos.observe.history_files import HistoryView
-from rheos.observe.model import JobFigures, across_subtasks, figures_object
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.durations import duration_text
-from rheos.protocol.readings import Reading
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import FIGURES, Figure, Unit
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures, across_subtasks, figures_object
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.durations import duration_text
+from rheos.core.protocol.readings import Reading
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.job_list import stored_figures
 
 _SHOWN_OF_HISTORY = tuple(
     figure.name for figure in (f.SOURCE_ROWS, f.RESTARTS, f.CHECKPOINT_DURATION, f.CPU, f.MEMORY)

@@ -9,7 +9,7 @@ from rheos.cli.terminal import say_lines
 
 def show_dashboard() -> int:
     """Print the dashboard for Grafana."""
-    from rheos.observe.grafana import dashboard
+    from rheos.ops.export.grafana import dashboard
 
     print(json.dumps(dashboard(), indent=2))
     return 0
@@ -17,7 +17,7 @@ def show_dashboard() -> int:
 
 def show_alerts() -> int:
     """Print the alerting rules for Prometheus."""
-    from rheos.health.alert_rules import rule_file
+    from rheos.ops.export.alert_rules import rule_file
 
     say_lines(rule_file().rstrip())
     return 0

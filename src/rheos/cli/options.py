@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.protocol.durations import duration_ms
-from rheos.protocol.sizes import size_bytes
-from rheos.protocol.state_config import NewAggregates
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.sizes import size_bytes
+from rheos.core.protocol.state_config import NewAggregates
 
 PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
 """Options that are not ours belong to the job file, as does all that follows `--`."""
@@ -53,7 +53,7 @@ def width(value: str | None) -> int | str | None:
 def _may_be_a_width(value: str | None) -> str | None:
     """Refuses what is none, whatever the program's bounds are."""
     from rheos.api.widths import read_width
-    from rheos.state.key_groups import MAX_KEY_GROUPS
+    from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
     return _checked(value, lambda said: read_width(width(said) or said, MAX_KEY_GROUPS))
 

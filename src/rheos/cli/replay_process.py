@@ -18,9 +18,12 @@ from rheos.cli.failures import user_traceback
 from rheos.cli.fork import fork_object
 from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
-from rheos.control.registry import Registry, find_job
-from rheos.dashboard.arguments import program_file
-from rheos.dashboard.replays import (
+from rheos.core.errors import ConfigurationError, RheosError, UserFunctionError
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.shown import named_error
+from rheos.ops.control.registry import Registry, find_job
+from rheos.ops.dashboard.arguments import program_file
+from rheos.ops.dashboard.replays import (
     MAX_REQUEST_BYTES,
     AnsweredReplay,
     AskedReplay,
@@ -29,12 +32,9 @@ from rheos.dashboard.replays import (
     WhyNotRequest,
     WhyRequest,
 )
-from rheos.debugging.debugging import debug
-from rheos.errors import ConfigurationError, RheosError, UserFunctionError
-from rheos.forks.forking import fork
-from rheos.lineage.asking import why
-from rheos.protocol.error_data import ErrorData
-from rheos.shown import named_error
+from rheos.ops.debugging.debugging import debug
+from rheos.ops.forks.forking import fork
+from rheos.ops.lineage.asking import why
 
 
 def main() -> None:

@@ -17,14 +17,14 @@ from rheos.api.program_file import run_file
 from rheos.cli.failures import FAILED, report
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.cli.terminal import Terminal, say_lines
-from rheos.control.job_logs import LogStream
-from rheos.control.metrics_port import MetricsPort
-from rheos.control.otlp_export import OtlpExport
-from rheos.dashboard.serving import DashboardConfig, DashboardServer
-from rheos.errors import ConfigurationError
-from rheos.job import JobHandle
-from rheos.observe.model import JobFigures
-from rheos.spark import ahead
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.model import JobFigures
+from rheos.ops.control.job_logs import LogStream
+from rheos.ops.control.metrics_port import MetricsPort
+from rheos.ops.control.otlp_export import OtlpExport
+from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
+from rheos.runtimes.job import JobHandle
+from rheos.runtimes.spark import ahead
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from rheos.cli.failures import report
-from rheos.errors import ConfigurationError, RheosError
+from rheos.core.errors import ConfigurationError, RheosError
 from rheos.testing.servers import KINDS
 
 _LOOK_EVERY_S = 0.2

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from rheos.bench.soak import Minute, Soaked, SoakSettings, run
+from rheos.cli.benchmarks.soak import Minute, Soaked, SoakSettings, run
 from rheos.cli.failures import FAILED, report
 from rheos.cli.terminal import Terminal
 

@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rheos.job import JobState, JobStatus, JobWait, LatencyStatus, OperatorStatus
-from rheos.observe.health import HealthState, JobHealth
-from rheos.printable import printable
-from rheos.protocol.durations import duration_text
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.metrics.health import HealthState, JobHealth
+from rheos.core.printable import printable
+from rheos.core.protocol.durations import duration_text
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.runtimes.job import JobState, JobStatus, JobWait, LatencyStatus, OperatorStatus
 
 _LINE_EVERY_S = 5.0
 _OVER = (JobState.FINISHED, JobState.CANCELLED, JobState.STOPPED, JobState.FAILED)

@@ -1,4 +1,4 @@
-"""Output of commands for people, without characters that control a terminal (`rheos.printable`).
+"""Output of commands for people, without characters that control a terminal (`rheos.core.printable`).
 
 Commands print by `say` and `Terminal`, and JSON by `print`: that stays exact.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.segment import Segment
 
-from rheos.printable import printable, printable_lines
+from rheos.core.printable import printable, printable_lines
 
 
 def say(text: object, *, error: bool = False, flush: bool = False) -> None:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from rheos.cli.status import waiting_text
 from rheos.cli.terminal import say
-from rheos.control.commands import JobClient
-from rheos.control.registry import JobRecord
-from rheos.errors import RheosError
-from rheos.job import JobWait
+from rheos.core.errors import RheosError
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import JobRecord
+from rheos.runtimes.job import JobWait
 
 T = TypeVar("T")
 

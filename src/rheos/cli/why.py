@@ -13,10 +13,10 @@ from rich.text import Text
 
 from rheos.cli.failures import report
 from rheos.cli.jobs import console
-from rheos.errors import ConfigurationError
-from rheos.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
-from rheos.lineage.asking import WhyResult, why
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
+from rheos.ops.lineage.asking import WhyResult, why
 
 _FIRINGS_SHOWN = 5
 

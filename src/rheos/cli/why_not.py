@@ -10,19 +10,19 @@ from typing import Any
 
 from rich.text import Text
 
-from rheos.checkpoint.as_savepoint import newest_checkpoint
 from rheos.cli.jobs import console, find, reported
 from rheos.cli.status import moment_text
-from rheos.control.commands import JobClient
-from rheos.control.held_back import Delayed, HeldBack, held_back
-from rheos.control.registry import JobRecord
-from rheos.errors import ConfigurationError, RheosError
-from rheos.health.splits import SplitStanding
-from rheos.host.stores import open_store
-from rheos.protocol.durations import duration_text
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import OperatorId
-from rheos.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.protocol.durations import duration_text
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.held_back import Delayed, HeldBack, held_back
+from rheos.ops.control.registry import JobRecord
+from rheos.ops.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+from rheos.runtimes.health.splits import SplitStanding
+from rheos.runtimes.host.stores import open_store
 
 _SHOWN = 5
 

@@ -40,7 +40,7 @@ what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testi
 `check_sink` hold a connector to this.
 """
 
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     Committer,
     EndOfSplit,
     Pending,
@@ -56,12 +56,12 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
-from rheos.connectors.times import TimeColumn
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.ports import Clock, Completion, IoExecutor
-from rheos.protocol.shapes import TypeShape
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ports import Clock, Completion, IoExecutor
+from rheos.core.protocol.shapes import TypeShape
+from rheos.core.times import TimeColumn
 
 __all__ = [
     "Attempt",

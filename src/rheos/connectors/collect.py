@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
 
 
 class CollectedRows(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from rheos.connectors.contract import (
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Polled,
     ReaderContext,
@@ -20,16 +20,16 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.schemas import resolve, shorten, shown_row
-from rheos.connectors.times import ONE_ZONE, mixed_zones
-from rheos.errors import SchemaError
-from rheos.protocol.casts import cast_exactly
-from rheos.protocol.pandas_frames import table_of_pandas
-from rheos.protocol.plain_values import plain_inside
-from rheos.protocol.polars_frames import arrow_table
-from rheos.protocol.types import TypeMismatch, batch_of
-from rheos.protocol.zones import without_fixed_offsets
-from rheos.site import located_at_call
+from rheos.core.connectors.schemas import resolve, shorten, shown_row
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.casts import cast_exactly
+from rheos.core.protocol.pandas_frames import table_of_pandas
+from rheos.core.protocol.plain_values import plain_inside
+from rheos.core.protocol.polars_frames import arrow_table
+from rheos.core.protocol.types import TypeMismatch, batch_of
+from rheos.core.protocol.zones import without_fixed_offsets
+from rheos.core.site import located_at_call
+from rheos.core.times import ONE_ZONE, mixed_zones
 
 
 @located_at_call

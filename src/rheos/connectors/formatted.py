@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.schemas import resolve
-from rheos.errors import ProgramError, SchemaError
-from rheos.formats.contract import Format
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.formats.contract import Format
 
 
 def check_format(format: Any) -> Format:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from rheos.callables import check_callable
-from rheos.connectors.contract import (
+from rheos.core.callables import check_callable
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -23,17 +23,17 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.schemas import resolve
-from rheos.connectors.times import ONE_ZONE, mixed_zones
-from rheos.errors import ProgramError, SchemaError, UserFunctionError
-from rheos.protocol.casts import cast_exactly
-from rheos.protocol.columns import TypeMismatch, column_of
-from rheos.protocol.elements import Batch
-from rheos.protocol.plain_values import plain_inside
-from rheos.protocol.polars_frames import arrow_column, arrow_table
-from rheos.protocol.zones import without_fixed_offsets
-from rheos.shown import formatted_traceback, named_error
-from rheos.site import located_at_call
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ProgramError, SchemaError, UserFunctionError
+from rheos.core.protocol.casts import cast_exactly
+from rheos.core.protocol.columns import TypeMismatch, column_of
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.plain_values import plain_inside
+from rheos.core.protocol.polars_frames import arrow_column, arrow_table
+from rheos.core.protocol.zones import without_fixed_offsets
+from rheos.core.shown import formatted_traceback, named_error
+from rheos.core.site import located_at_call
+from rheos.core.times import ONE_ZONE, mixed_zones
 
 BLOCK_ROWS = 16_384
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 
 def check_header_value(name: str, value: object) -> None:

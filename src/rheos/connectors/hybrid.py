@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import (
+from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors.contract import (
     Polled,
     ReaderContext,
     RowPlaces,
@@ -28,12 +29,11 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.connectors.schemas import shown_row
-from rheos.connectors.times import TimeColumn, Unit
-from rheos.connectors.wrapped import WrappedReader
-from rheos.errors import InputError, ProgramError, RheosError, SchemaError
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.schemas import shown_row
+from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
+from rheos.core.times import TimeColumn, Unit
 
 Switch: TypeAlias = datetime | int
 """A moment: a datetime (one without a zone is UTC), or ms since the epoch."""

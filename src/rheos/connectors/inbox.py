@@ -16,10 +16,16 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.contract import Pending, Polled, ReaderContext
-from rheos.connectors.rejected import SKIPPED, BadRecord, bad_record, rejected_rows, rejected_schema
-from rheos.errors import RheosError
-from rheos.formats.contract import Decoded, Format
+from rheos.core.connectors.contract import Pending, Polled, ReaderContext
+from rheos.core.connectors.rejected import (
+    SKIPPED,
+    BadRecord,
+    bad_record,
+    rejected_rows,
+    rejected_schema,
+)
+from rheos.core.errors import RheosError
+from rheos.core.formats.contract import Decoded, Format
 
 REJECTED = rejected_schema(pa.field("address", pa.string(), nullable=False))
 """Where a bad record came from, and the record."""

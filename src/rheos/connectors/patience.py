@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from time import monotonic_ns, sleep
 
-from rheos.connectors.back_off import BackOff
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import RheosError, UnavailableError
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.errors import RheosError, UnavailableError
 
 
 class Patience:

@@ -8,11 +8,11 @@ from typing import TextIO
 
 import msgspec
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
-from rheos.printable import printable, printable_json
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.shown_rows import rows_values
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.printable import printable, printable_json
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shown_rows import rows_values
 
 
 @dataclass(frozen=True)

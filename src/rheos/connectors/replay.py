@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.times import TimeColumn, Unit, epoch_us
-from rheos.errors import ProgramError
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.ports import Clock
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.ports import Clock
+from rheos.core.times import TimeColumn, Unit, epoch_us
 
 _BEFORE_ALL = -(2**63)
 

@@ -24,14 +24,14 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, read_staged
 from rheos.connectors.staging_room import StagingRoom
-from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 
 LOGGER = logging.getLogger("rheos.sinks")
 SERVER_AWAY = "server_away"

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 
 class StagedRowsFile(msgspec.Struct, frozen=True):

@@ -11,10 +11,10 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.collection import table_of
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
-from rheos.errors import SchemaError
-from rheos.protocol.elements import Batch
-from rheos.protocol.polars_frames import arrow_table
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.polars_frames import arrow_table
 
 _PLACE = "place"
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.files.listing import absolute
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.site import located_at_call
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.site import located_at_call
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 _ENCODE = (
     'percent-encode user and password: urllib.parse.quote(password, safe=""). '

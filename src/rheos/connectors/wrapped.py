@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
-from rheos.connectors.times import TimeColumn
-from rheos.errors import RheosError
+from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.errors import RheosError
+from rheos.core.times import TimeColumn
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import ProgramError, SchemaError
-from rheos.formats.contract import (
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.formats.contract import (
     MAX_PAYLOAD_BYTES,
     BadPayload,
     Decoded,
@@ -34,9 +34,9 @@ from rheos.formats.contract import (
     Format,
     check_any_column,
 )
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 from rheos.formats.sifting import RowsError
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
 
 _PLAIN = (
     pa.types.is_boolean,

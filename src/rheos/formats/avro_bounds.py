@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from rheos.formats.contract import MAX_VALUES
+from rheos.core.formats.contract import MAX_VALUES
 from rheos.formats.sifting import RowsError
 
 MAX_DEPTH = 64

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.columns import TypeMismatch, column_of
 from rheos.formats.avro_schemas import arrow_of_field, fastavro
-from rheos.protocol.columns import TypeMismatch, column_of
 
 
 def check_read(record: Mapping[str, Any], schema: pa.Schema) -> None:

@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.core.protocol.columns import TypeMismatch, column_of
+from rheos.core.protocol.elements import Batch
+from rheos.core.shown import named_error
+from rheos.core.site import located_at_call
 from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.avro_fit import check_read, check_written
 from rheos.formats.avro_schemas import (
@@ -41,13 +46,8 @@ from rheos.formats.confluent import (
     registry_at,
     schema_prefix,
 )
-from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.records import decoded_records, records_of
 from rheos.formats.sifting import RowsError
-from rheos.protocol.columns import TypeMismatch, column_of
-from rheos.protocol.elements import Batch
-from rheos.shown import named_error
-from rheos.site import located_at_call
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import SchemaRegistry

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, SchemaError
+from rheos.core.errors import ConfigurationError, SchemaError
+from rheos.core.shown import named_error
 from rheos.formats.avro_bounds import AvroBounds, UnfitSchemaError
-from rheos.shown import named_error
 
 _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.bool_(), "boolean"),

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.formats.sifting import RowsError
 
 if TYPE_CHECKING:

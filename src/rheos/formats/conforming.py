@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import SchemaError
-from rheos.protocol.casts import cast_exactly
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.casts import cast_exactly
 
 
 def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:

@@ -26,9 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.formats.conforming import no_form, whole
-from rheos.formats.contract import (
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.formats.contract import (
     NOT_UTF_8,
     BadPayload,
     Decoded,
@@ -38,12 +37,13 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
+from rheos.core.formats.payloads import NEWLINE, Joined, joined, split_at
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
+from rheos.formats.conforming import no_form, whole
 from rheos.formats.decimal_text import decimals_of
-from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
 from rheos.formats.times_as_text import with_writable_times
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
 
 _RETURN = b"\r"[0]
 _BOM = b"\xef\xbb\xbf"

@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from rheos.formats.conforming import conform, no_form, whole
-from rheos.formats.contract import (
+from rheos.core.formats.contract import (
     BadPayload,
     Decoded,
     Decoder,
@@ -38,12 +37,13 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
+from rheos.core.formats.payloads import Joined, joined
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
+from rheos.formats.conforming import conform, no_form, whole
 from rheos.formats.decimal_text import suspect_numbers
 from rheos.formats.json_parts import ObjectBounds, RawFields
-from rheos.formats.payloads import Joined, joined
 from rheos.formats.sifting import RowsError, sift
-from rheos.protocol.elements import Batch
-from rheos.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
 
 _OPEN, _CLOSE = b"{"[0], b"}"[0]
 _PLAIN = (

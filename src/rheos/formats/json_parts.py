@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rheos.formats.contract import MAX_VALUES
+from rheos.core.formats.contract import MAX_VALUES
+from rheos.core.formats.payloads import Joined
 from rheos.formats.decimal_text import unfit_decimal, unscalable
-from rheos.formats.payloads import Joined
 from rheos.formats.sifting import RowsError
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)

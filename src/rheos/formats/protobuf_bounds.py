@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rheos.formats.contract import MAX_VALUES
+from rheos.core.formats.contract import MAX_VALUES
 from rheos.formats.sifting import RowsError
 
 _MAX_DEPTH = 100

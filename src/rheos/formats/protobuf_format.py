@@ -23,10 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
-from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.protobuf_bounds import MessageBounds
 from rheos.formats.protobuf_registered import WrittenTypes, registered_prefix
 from rheos.formats.protobuf_schemas import (
@@ -42,8 +44,6 @@ from rheos.formats.protobuf_schemas import (
 )
 from rheos.formats.records import decoded_records, records_of
 from rheos.formats.sifting import RowsError
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
 
 _PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

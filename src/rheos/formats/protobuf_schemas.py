@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 
 _DEEP = 16
 """Messages within messages, beyond which a type is taken to hold itself."""

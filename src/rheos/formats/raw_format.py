@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from rheos.formats.contract import Decoded, Decoder, Encoder, Format, InLines
+from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, InLines
 from rheos.formats.single_column import SingleColumnEncoder, check_single
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.formats.contract import MAX_VALUES, BadPayload, Decoded
+from rheos.core.formats.contract import MAX_VALUES, BadPayload, Decoded
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.types import read_column
 from rheos.formats.sifting import RowsError, sift
-from rheos.protocol.elements import Batch
-from rheos.protocol.types import read_column
 
 
 def decoded_records(

@@ -17,12 +17,12 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from rheos.bounded_calls import ThreadCalls
-from rheos.errors import ConfigurationError, ProgramError, TransportError, UnavailableError
+from rheos.connectors.calls.bounded_calls import ThreadCalls
+from rheos.connectors.calls.http_deadlines import opener
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.core.errors import ConfigurationError, ProgramError, TransportError, UnavailableError
+from rheos.core.redaction import redacted
 from rheos.formats.avro_bounds import UnfitSchemaError
-from rheos.http_deadlines import opener
-from rheos.outside_calls import OutsideCall
-from rheos.redaction import redacted
 
 REQUEST = OutsideCall(
     server="schema registry",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 
 class RowsError(Exception):

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from rheos.errors import SchemaError
-from rheos.formats.contract import Encoder
-from rheos.protocol.elements import Batch
+from rheos.core.errors import SchemaError
+from rheos.core.formats.contract import Encoder
+from rheos.core.protocol.elements import Batch
 
 
 def check_single(schema: pa.Schema, format: str, what: str, types: Collection[pa.DataType]) -> None:

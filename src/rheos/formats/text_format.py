@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.core.protocol.elements import Batch
 from rheos.formats.sifting import RowsError, sift
 from rheos.formats.single_column import SingleColumnEncoder, check_single
-from rheos.protocol.elements import Batch
 
 
 def text() -> TextFormat:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.protocol.elements import Batch
-from rheos.protocol.time_bounds import ARROW_TEXT, refuse_times_outside
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import ARROW_TEXT, refuse_times_outside
 
 
 def with_writable_times(rows: Batch, form: str) -> Batch:

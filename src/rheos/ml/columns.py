@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import SchemaError
-from rheos.graph.validate import unknown_column
-from rheos.protocol.types import arrow_type
+from rheos.core.errors import SchemaError
+from rheos.core.graph.validate import unknown_column
+from rheos.core.protocol.types import arrow_type
 
 
 def check_features(schema: pa.Schema, features: Sequence[str], method: str) -> tuple[str, ...]:

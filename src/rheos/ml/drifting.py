@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
-from rheos.errors import ProgramError
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.site import call_site, located
 from rheos.ml.columns import check_column
 from rheos.ml.states import with_state
-from rheos.site import call_site, located
 
 
 class Detector(Protocol):

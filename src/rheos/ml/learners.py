@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 Features = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rheos.errors import ConfigurationError, InputError
+from rheos.core.errors import ConfigurationError, InputError
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 Predictor: TypeAlias = Callable[[Matrix], Sequence[Any] | npt.NDArray[Any]]

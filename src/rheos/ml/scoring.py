@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.api.streams import DataStream
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
+from rheos.core.site import call_site, located
 from rheos.ml.columns import check_features, with_result
 from rheos.ml.predictors import Matrix, Predictor, values
-from rheos.site import call_site, located
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from rheos.api.streams import DataStream
-from rheos.errors import ProgramError, SchemaError
-from rheos.graph.connected_functions import BroadcastProcessFunction, ProcessContext
-from rheos.graph.state import BroadcastState
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.connected_functions import BroadcastProcessFunction, ProcessContext
+from rheos.core.graph.state import BroadcastState
+from rheos.core.site import call_site, located
 from rheos.ml.columns import check_features, with_result
 from rheos.ml.predictors import Onnx, Predictor, values
-from rheos.site import call_site, located
 
 _NEWEST = "newest"
 _PROGRAMS = (pickle.loads, pickle.Unpickler)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any
 
-from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.state import ValueState
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.state import ValueState
 
 
 def with_state(

@@ -14,9 +14,9 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from rheos import aggregates as agg
-from rheos.aggregates import Agg
-from rheos.aggregates.units import mean_type, sum_type
+from rheos.core import aggregates as agg
+from rheos.core.aggregates import Agg
+from rheos.core.aggregates.units import mean_type, sum_type
 from rheos.sql import types
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.operators.call import CallForm, CallSpec
+from rheos.core.operators.call import CallForm, CallSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.functions import Folded, UserFunction

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from rheos.connectors.lookup import Lookup
-from rheos.graph.changes import OP
-from rheos.graph.types import empty_frame
-from rheos.graph.windows import Watermark
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.graph.changes import OP
+from rheos.core.graph.types import empty_frame
+from rheos.core.graph.windows import Watermark
 from rheos.sql.functions import UserCall
 from rheos.sql.plan import ColumnRole, Plan, Scan, SqlColumn
 from rheos.sql.text import SqlText

@@ -18,7 +18,7 @@ from typing import TypeAlias, assert_never
 
 import polars as pl
 
-from rheos.graph.types import columns_read
+from rheos.core.graph.types import columns_read
 from rheos.sql.plan import (
     Aggregate,
     CallPlan,

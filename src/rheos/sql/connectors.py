@@ -17,9 +17,9 @@ from sqlglot import exp
 from rheos import formats
 from rheos.connectors import cassandra, files, http, kafka, opensearch, postgres, redis, socket
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.contract import Sink, Source
 from rheos.connectors.print import PrintSink
-from rheos.errors import ProgramError
+from rheos.core.connectors.contract import Sink, Source
+from rheos.core.errors import ProgramError
 from rheos.sql.text import SqlText
 
 

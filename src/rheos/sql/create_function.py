@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from rheos.errors import ProgramError
-from rheos.graph.aggregate_functions import AggregateFunction
-from rheos.graph.functions import RichFunction
+from rheos.core.errors import ProgramError
+from rheos.core.graph.aggregate_functions import AggregateFunction
+from rheos.core.graph.functions import RichFunction
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:

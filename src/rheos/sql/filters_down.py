@@ -18,7 +18,7 @@ from typing import assert_never
 
 import polars as pl
 
-from rheos.graph.expression_trees import Tree, expression_of, tree_of
+from rheos.core.graph.expression_trees import Tree, expression_of, tree_of
 from rheos.sql.plan import (
     Aggregate,
     AsOfTime,

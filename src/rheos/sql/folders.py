@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.sql.dialect import parse
 from rheos.sql.text import SqlText
 

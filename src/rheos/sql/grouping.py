@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 from sqlglot import exp
 
-from rheos import aggregates as agg
-from rheos.aggregates import Agg
-from rheos.graph.changes import OP, Changes
-from rheos.graph.types import from_polars
-from rheos.graph.windows import Session, Tumbling, Window
-from rheos.operators.changelog.table import SIGNED, can_be_kept
+from rheos.core import aggregates as agg
+from rheos.core.aggregates import Agg
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.types import from_polars
+from rheos.core.graph.windows import Session, Tumbling, Window
+from rheos.core.operators.changelog.table import SIGNED, can_be_kept
+from rheos.core.state.key_groups import is_key_type
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
@@ -46,7 +47,6 @@ from rheos.sql.windows import (
     windowed_below,
     without_windows,
 )
-from rheos.state.key_groups import is_key_type
 
 _ALL = "all rows"
 """The key of an aggregate without one."""

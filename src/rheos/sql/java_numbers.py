@@ -1,5 +1,5 @@
 """Java's arithmetic, which Spark's results follow: parsing, formatting, rounding and remainders of
-numbers. Row functions (`rheos.graph.row_functions`)."""
+numbers. Row functions (`rheos.core.graph.row_functions`)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 import polars as pl
 
-from rheos.graph.changes import Changes
+from rheos.core.graph.changes import Changes
 from rheos.sql import types
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.keys import any_value, not_null, selected

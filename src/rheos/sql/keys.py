@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rheos.api.expressions import compile_expressions
-from rheos.graph.changes import OP, Changes
-from rheos.graph.nodes import ExpressionSpec
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.nodes import ExpressionSpec
 from rheos.sql import types
 
 if TYPE_CHECKING:

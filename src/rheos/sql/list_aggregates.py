@@ -11,12 +11,12 @@ from decimal import Context, Decimal
 
 import polars as pl
 
-from rheos.aggregates.count import Count
-from rheos.aggregates.distinct import CountDistinct
-from rheos.aggregates.extremes import Max, Min
-from rheos.aggregates.mean import Mean
-from rheos.aggregates.sum import Sum
-from rheos.operators.row_expressions import refusing
+from rheos.core.aggregates.count import Count
+from rheos.core.aggregates.distinct import CountDistinct
+from rheos.core.aggregates.extremes import Max, Min
+from rheos.core.aggregates.mean import Mean
+from rheos.core.aggregates.sum import Sum
+from rheos.core.operators.row_expressions import refusing
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rheos.connectors.lookup import Lookup
+from rheos.core.connectors.lookup import Lookup
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import LookupPlan, Plan, SqlColumn, filtered, with_keys

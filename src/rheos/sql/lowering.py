@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, assert_never
 import polars as pl
 import pyarrow as pa
 
-from rheos import aggregates as agg
-from rheos.callables import function_name
 from rheos.connectors.collection import CollectionSource
-from rheos.errors import ProgramError
-from rheos.graph.changes import OP, Changes
-from rheos.graph.nodes import MAIN, MapBatchesSpec, StreamType
-from rheos.graph.types import from_polars
-from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
-from rheos.operators.changelog.top_n import RANK
-from rheos.operators.changes import table_columns
-from rheos.operators.over.by_time import OverByTime
-from rheos.operators.over.of_changes import OverSpec
+from rheos.core import aggregates as agg
+from rheos.core.callables import function_name
+from rheos.core.errors import ProgramError
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.nodes import MAIN, MapBatchesSpec, StreamType
+from rheos.core.graph.types import from_polars
+from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.changelog.top_n import RANK
+from rheos.core.operators.changes import table_columns
+from rheos.core.operators.over.by_time import OverByTime
+from rheos.core.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
 from rheos.sql.over import is_behind_time

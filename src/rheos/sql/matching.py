@@ -10,9 +10,9 @@ from typing import TypeAlias
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.patterns import AfterMatch, Condition, Function, PatternTree, Previous, Skip
-from rheos.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
-from rheos.site import call_site
+from rheos.core.graph.patterns import AfterMatch, Condition, Function, PatternTree, Previous, Skip
+from rheos.core.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
+from rheos.core.site import call_site
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed

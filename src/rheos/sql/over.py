@@ -9,16 +9,16 @@ from datetime import timedelta
 import polars as pl
 from sqlglot import exp
 
-from rheos import aggregates as agg
-from rheos.aggregates.count import Count
-from rheos.aggregates.distinct import CountDistinct
-from rheos.aggregates.extremes import Max, Min
-from rheos.aggregates.mean import Mean
-from rheos.aggregates.sum import Sum
-from rheos.aggregates.variance import StdDev, Variance
-from rheos.graph.changes import Changes
-from rheos.operators.over.by_time import OverColumns
-from rheos.operators.over.frames import Fold, FrameSpec
+from rheos.core import aggregates as agg
+from rheos.core.aggregates.count import Count
+from rheos.core.aggregates.distinct import CountDistinct
+from rheos.core.aggregates.extremes import Max, Min
+from rheos.core.aggregates.mean import Mean
+from rheos.core.aggregates.sum import Sum
+from rheos.core.aggregates.variance import StdDev, Variance
+from rheos.core.graph.changes import Changes
+from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.frames import Fold, FrameSpec
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated
 from rheos.sql.expressions.literals import interval_of

@@ -17,14 +17,14 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from rheos.aggregates import Agg
-from rheos.connectors.lookup import Lookup
-from rheos.graph.changes import Changes
-from rheos.graph.patterns import PatternTree
-from rheos.graph.windows import Window
-from rheos.operators.call import CallSpec
-from rheos.operators.over.by_time import OverColumns
-from rheos.operators.over.frames import FrameSpec
+from rheos.core.aggregates import Agg
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.patterns import PatternTree
+from rheos.core.graph.windows import Window
+from rheos.core.operators.call import CallSpec
+from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.frames import FrameSpec
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive

@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from rheos.connectors.lookup import Lookup
-from rheos.protocol.elements import HIDDEN_PREFIX
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog

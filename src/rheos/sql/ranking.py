@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.changes import Changes
-from rheos.graph.windows import Window
-from rheos.operators.over.by_time import OverColumns
-from rheos.operators.over.frames import Fold, FrameSpec
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.windows import Window
+from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.frames import Fold, FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import AT_ITS_END

@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 import polars as pl
 from sqlglot import exp
 
-from rheos.errors import InputError
-from rheos.graph.patterns import Previous
-from rheos.operators.pattern.conditions import EarlierRows
-from rheos.operators.pattern.in_order import ROW, STEP
-from rheos.operators.row_expressions import refused
-from rheos.operators.single_rows import SingleRow
+from rheos.core.errors import InputError
+from rheos.core.graph.patterns import Previous
+from rheos.core.operators.pattern.conditions import EarlierRows
+from rheos.core.operators.pattern.in_order import ROW, STEP
+from rheos.core.operators.row_expressions import refused
+from rheos.core.operators.single_rows import SingleRow
 from rheos.sql import types
 from rheos.sql.aggregates import aggregated, is_aggregate
 from rheos.sql.expressions.table import Compiler, Typed

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rheos.errors import Site
-from rheos.graph.patterns import Choice, Condition, Contiguity, Group, Part, PatternStep, Quantifier
+from rheos.core.errors import Site
+from rheos.core.graph.patterns import (
+    Choice,
+    Condition,
+    Contiguity,
+    Group,
+    Part,
+    PatternStep,
+    Quantifier,
+)
 from rheos.sql.match_parser import (
     RowAlternatives,
     RowExcluded,

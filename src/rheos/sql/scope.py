@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.sql.expressions.nested import field
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, Plan, SqlColumn

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rheos.connectors.lookup import Lookup
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.errors import ConfigurationError, ProgramError
 
 try:
     from sqlglot import exp
 except ImportError:
     raise ConfigurationError("SQL needs the package sqlglot", hint="pip install 'rheos[sql]'") from None
 
-from rheos.site import call_site, done_for, located
+from rheos.core.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.dialect import parse
 from rheos.sql.explain import explained

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.errors import ProgramError
-from rheos.graph.changes import Changes
+from rheos.core.errors import ProgramError
+from rheos.core.graph.changes import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from rheos.graph.expression_trees import FAILURES
+from rheos.core.graph.expression_trees import FAILURES
 from rheos.sql.plan import CallPlan, Plan, inputs_of
 
 

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from rheos.api.joins import FOREVER
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.contract import Sink
-from rheos.errors import ProgramError
-from rheos.graph.types import from_polars
-from rheos.graph.windows import Watermark
-from rheos.protocol.durations import duration_ms
+from rheos.core.connectors.contract import Sink
+from rheos.core.errors import ProgramError
+from rheos.core.graph.types import from_polars
+from rheos.core.graph.windows import Watermark
+from rheos.core.protocol.durations import duration_ms
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options

@@ -7,7 +7,7 @@ import re
 
 from sqlglot import exp
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.sql.text import Span, SqlText
 
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rheos.errors import ProgramError, SchemaError, Site
+from rheos.core.errors import ProgramError, SchemaError, Site
 
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""

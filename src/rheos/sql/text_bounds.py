@@ -1,4 +1,4 @@
-"""Row functions (`rheos.graph.row_functions`) that can return strings far longer than their arguments.
+"""Row functions that can return strings far longer than their arguments.
 
 They compute results only if each one, and all of a batch together, are within the bounds: if memory
 cannot be allocated, the process ends.
@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.operators.row_expressions import refusal
+from rheos.core.operators.row_expressions import refusal
 
 MOST_TEXT_BYTES = 64 << 20
 """Size of one result, in bytes of UTF-8: 16 million characters of any script."""

@@ -1,5 +1,5 @@
 """Parsing of dates and times in all forms that Spark's casts accept. Row functions
-(`rheos.graph.row_functions`).
+(`rheos.core.graph.row_functions`).
 
     2026    2026-3    2026-03-01    2026-03-01T12    2026-03-01 12:34:56.789 Europe/Berlin
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 import pyarrow as pa
 
-from rheos.graph import decimal_types
-from rheos.graph.decimal_types import MOST_DIGITS as MOST_DIGITS
-from rheos.graph.decimal_types import adjusted
-from rheos.graph.exact_decimals import exact_one
-from rheos.graph.row_functions import of_columns
-from rheos.graph.types import empty_frame
+from rheos.core.graph import decimal_types
+from rheos.core.graph.decimal_types import MOST_DIGITS as MOST_DIGITS
+from rheos.core.graph.decimal_types import adjusted
+from rheos.core.graph.exact_decimals import exact_one
+from rheos.core.graph.row_functions import of_columns
+from rheos.core.graph.types import empty_frame
 from rheos.sql.java_numbers import WHITESPACE, reals_of_texts, texts_of_reals
 from rheos.sql.text_times import days_of_texts, moments_of_texts
 

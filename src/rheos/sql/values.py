@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.types import from_polars
+from rheos.core.graph.types import from_polars
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.plan import SqlColumn, ValueRows

@@ -11,12 +11,12 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from rheos.errors import ProgramError
-from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
-from rheos.operators.window.contract import FixedWindows
-from rheos.operators.window.kinds import windows_of
-from rheos.protocol.durations import Duration
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.errors import ProgramError
+from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.window.contract import FixedWindows
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.plan import (
     CallPlan,

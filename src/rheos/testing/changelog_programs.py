@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from rheos import aggregates as agg
 from rheos.api.streams import DataStream
+from rheos.core import aggregates as agg
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, Rows, same
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rheos.api.streams import DataStream
-from rheos.graph.compiled import compiled
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.state import ValueState
+from rheos.core.graph.compiled import compiled
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.state import ValueState
 from rheos.testing.programs import ORDERED, TIMER_MS, CheckedProgram, InputRow, SessionEvent
 
 

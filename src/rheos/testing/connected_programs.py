@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 
 from rheos.api.streams import DataStream
-from rheos.graph.connected_functions import (
+from rheos.core.graph.connected_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     ProcessContext,
 )
-from rheos.graph.functions import KeyedContext
-from rheos.graph.state import BroadcastState, ReducingState, ValueState
-from rheos.operators.late import LATE_OF_TWO
+from rheos.core.graph.functions import KeyedContext
+from rheos.core.graph.state import BroadcastState, ReducingState, ValueState
+from rheos.core.operators.late import LATE_OF_TWO
 from rheos.testing.programs import TIMER_MS, Arrived, CheckedProgram, Outputs, same
 
 _LAST_MS = 1 << 50

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rheos.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.connectors.wrapped import WrappedReader
-from rheos.graph.windows import Watermark
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.protocol.ports import Clock
+from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.core.graph.windows import Watermark
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.ports import Clock
 from rheos.testing.programs import Arrived
 
 _START_MS = 1_700_000_000_000

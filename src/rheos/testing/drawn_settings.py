@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from random import Random
 
-from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
-from rheos.task.config import Guarantee, TaskConfig
 
 CHECKPOINTS = CheckpointConfig(
     interval_ms=100,

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from rheos.api.streams import DataStream
-from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.state import TimeToLive, ValueState
+from rheos.core.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.state import TimeToLive, ValueState
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 
 SEEN_MS = 60

@@ -18,21 +18,19 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restored_state import restored_state
-from rheos.checkpoint.savepoint_writer import SavepointWriter
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection
-from rheos.connectors.times import epoch_ms
-from rheos.errors import ProgramError
-from rheos.graph.changes import Changes
-from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.graph.windows import Watermark
-from rheos.host.inline_io import InlineIo
-from rheos.operators.build import build
-from rheos.operators.contract import AsyncOperator, Operator, OperatorContext, Out
-from rheos.plan.physical import PlannedOperator, ToOperator
-from rheos.protocol.elements import (
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.savepoint_writer import SavepointWriter
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.errors import ProgramError
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import AsyncOperator, Operator, OperatorContext, Out
+from rheos.core.plan.physical import PlannedOperator, ToOperator
+from rheos.core.protocol.elements import (
     HIDDEN_PREFIX,
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
@@ -43,14 +41,16 @@ from rheos.protocol.elements import (
     WatermarkMark,
     visible,
 )
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.snapshots import Snapshot, StateHandle
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.snapshots import Snapshot, StateHandle
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.core.state import format as state_format
+from rheos.core.task.partition import Partitioner
+from rheos.core.times import epoch_ms
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.state import format as state_format
-from rheos.task.partition import Partitioner
 from rheos.testing.memory import MemorySink
 
 Transform = Callable[..., DataStream | Mapping[str, DataStream]]

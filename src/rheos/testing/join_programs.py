@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rheos import aggregates as agg
 from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
-from rheos.graph.functions import CoGroupFunction, WindowContext
-from rheos.graph.windows import Tumbling
-from rheos.operators.late import LATE_OF_TWO
+from rheos.core import aggregates as agg
+from rheos.core.graph.functions import CoGroupFunction, WindowContext
+from rheos.core.graph.windows import Tumbling
+from rheos.core.operators.late import LATE_OF_TWO
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 _LOWER, _UPPER = -30, 50

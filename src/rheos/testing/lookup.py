@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.protocol.elements import Batch
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from rheos.api.streams import DataStream
-from rheos.graph.connected_functions import KeyedCoProcessFunction
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.state import ValueState
-from rheos.operators.iterate import ROUND
+from rheos.core.graph.connected_functions import KeyedCoProcessFunction
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.state import ValueState
+from rheos.core.operators.iterate import ROUND
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 
 _KEYS = 11

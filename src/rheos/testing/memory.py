@@ -13,10 +13,10 @@ from typing import Any, Literal, NoReturn
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.errors import ProgramError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 
 Moment = Literal["before", "after"]
 

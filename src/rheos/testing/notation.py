@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import ProgramError
-from rheos.protocol.durations import signed_duration_ms
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import signed_duration_ms
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _BARE = re.compile(r"[^\s,\"@>#:\[\]{}]+")

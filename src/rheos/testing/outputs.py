@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rheos.api.streams import DataStream
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 OUT = "out"
 """The name of the output of a program that has one."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from rheos.api.lookup_tables import lookup_table
 from rheos.api.streams import DataStream
-from rheos.graph.connected_functions import ProcessContext, ProcessFunction
-from rheos.graph.state import OperatorListState, OperatorUnionState
+from rheos.core.graph.connected_functions import ProcessContext, ProcessFunction
+from rheos.core.graph.state import OperatorListState, OperatorUnionState
 from rheos.testing.lookup import MemoryLookup
 from rheos.testing.programs import Arrived, CheckedProgram, InputRow, Outputs, same
 

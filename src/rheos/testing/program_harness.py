@@ -25,29 +25,29 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restored_state import restored_state
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection, table_of
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.connectors.schemas import resolve
-from rheos.connectors.times import epoch_ms
-from rheos.errors import ProgramError
-from rheos.graph.nodes import MAIN, EventTimeSpec, SourceSpec
-from rheos.graph.windows import Watermark
-from rheos.operators.build import build
-from rheos.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
-from rheos.plan.physical import Chain, Edge, PlannedOperator
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.types import arrow_type
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ProgramError
+from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
+from rheos.core.plan.physical import Chain, Edge, PlannedOperator
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.types import arrow_type
+from rheos.core.site import call_site, located
+from rheos.core.state import format as state_format
+from rheos.core.task.tree import OperatorTree
+from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.site import call_site, located
-from rheos.state import format as state_format
-from rheos.task.tree import OperatorTree
 from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
 

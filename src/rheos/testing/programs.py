@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rheos import aggregates as agg
 from rheos.api.streams import DataStream
-from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
-from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.state import ListState, MapState, ValueState
-from rheos.graph.windows import Sliding, Tumbling
+from rheos.core import aggregates as agg
+from rheos.core.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.state import ListState, MapState, ValueState
+from rheos.core.graph.windows import Sliding, Tumbling
 
 Rows = list[dict[str, Any]]
 Outputs = Mapping[str, Rows]

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rheos import aggregates as agg
 from rheos.api.streams import DataStream
-from rheos.graph.windows import Session
+from rheos.core import aggregates as agg
+from rheos.core.graph.windows import Session
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 

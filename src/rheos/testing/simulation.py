@@ -13,23 +13,23 @@ import pyarrow as pa
 from rheos.api.environment import Environment
 from rheos.api.settings import StateChoice
 from rheos.api.streams import DataStream
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.driver.sources_and_sinks import published_here
-from rheos.errors import ProgramError
-from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.job import JobConfig, JobStatus
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.protocol.elements import visible
-from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.errors import ProgramError
+from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.site import call_site, located
+from rheos.core.task.config import TaskConfig
+from rheos.runtimes.driver.sources_and_sinks import published_here
+from rheos.runtimes.job import JobConfig, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.split_watch import split_rows
 from rheos.runtimes.simulated.world import World
-from rheos.site import call_site, located
-from rheos.task.config import TaskConfig
 from rheos.testing.drawn_settings import CHECKPOINTS, DrawnSettings
 from rheos.testing.memory import MemorySink, MemoryTable
 from rheos.testing.outputs import OUT, named_outputs

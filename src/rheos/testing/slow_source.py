@@ -7,9 +7,9 @@ from random import Random
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Pending, Polled, ReaderContext, Split, SplitReader
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
-from rheos.protocol.ports import Clock
+from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.core.protocol.ports import Clock
 
 _FIRST_US = 1_000_000
 _SOONER_BY = 10

@@ -44,8 +44,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import ProgramError
-from rheos.site import call_site, located
+from rheos.core.errors import ProgramError
+from rheos.core.site import call_site, located
 from rheos.testing.notation import distance_ms, row_of, shown_row_of, tokens
 from rheos.testing.outputs import OUT
 from rheos.testing.program_harness import IN, START, Harness, ProgramOfStreams

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rheos import aggregates as agg
 from rheos.api.streams import DataStream
-from rheos.graph.aggregate_functions import AggregateFunction
-from rheos.graph.functions import WindowContext, WindowFunction
-from rheos.graph.state import ValueState
-from rheos.graph.window_functions import (
+from rheos.core import aggregates as agg
+from rheos.core.graph.aggregate_functions import AggregateFunction
+from rheos.core.graph.functions import WindowContext, WindowFunction
+from rheos.core.graph.state import ValueState
+from rheos.core.graph.window_functions import (
     Element,
     Evictor,
     EvictorContext,
@@ -21,7 +21,7 @@ from rheos.graph.window_functions import (
     TriggerContext,
     TriggerResult,
 )
-from rheos.graph.windows import CountTumbling, Tumbling
+from rheos.core.graph.windows import CountTumbling, Tumbling
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 _SIZE_MS = 50

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.checkpoint.config import CheckpointConfig
-from rheos.job import JobState
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
-from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import (
     changelog_programs,
     connected_programs,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rheos.cli.shell.rows import CurrentRows, drawn
-from rheos.errors import InputError
-from rheos.graph.changes import Changes
+from rheos.core.errors import InputError
+from rheos.core.graph.changes import Changes
 
 
 def changes(*rows: tuple[str, str, int]) -> pa.Table:

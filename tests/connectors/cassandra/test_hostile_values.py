@@ -15,8 +15,8 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.cassandra.columns import _KINDS
-from rheos.errors import InputError, RheosError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import InputError, RheosError
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.servers import CassandraNode
 from tests.connectors.ports import sink_context
 

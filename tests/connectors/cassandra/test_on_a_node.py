@@ -11,7 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.cassandra.sink import CassandraSink
-from rheos.errors import ConfigurationError, SchemaError
+from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.testing import check_sink
 from rheos.testing.servers import CassandraNode
 from tests.connectors.cassandra.test_sink import SCHEMA, Writing

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors import back_off
 from rheos.connectors.cassandra.columns import CqlColumn, values
 from rheos.connectors.cassandra.sink import CassandraSink
-from rheos.errors import (
+from rheos.core.connectors import back_off
+from rheos.core.errors import (
     ConfigurationError,
     InputError,
     ProgramError,
@@ -23,7 +23,7 @@ from rheos.errors import (
     SchemaError,
     UnavailableError,
 )
-from rheos.protocol.ids import CheckpointId
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.ports import batch_of, sink_context
 
 SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})

@@ -12,8 +12,8 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.http.events import EventWriter, KeptRows
-from rheos.errors import ProgramError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.http.requests import WITHIN_S, ask
 from tests.connectors.ports import batch_of, sink_context
 from tests.waiting import wait_for

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import Pending
 from rheos.connectors.http import webhook
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.source import WebhookSource
 from rheos.connectors.http.webhook import Webhook
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.listener.admission import AdmissionCounts
-from rheos.listener.bounds import MAX_WAITING
+from rheos.connectors.listener.admission import AdmissionCounts
+from rheos.connectors.listener.bounds import MAX_WAITING
+from rheos.core.connectors.contract import Pending
+from rheos.core.errors import ConfigurationError, ProgramError
 from tests.connectors.http.requests import Asking, ask
 from tests.connectors.ports import Probe
 from tests.waiting import wait_for

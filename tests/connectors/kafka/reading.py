@@ -11,7 +11,7 @@ import pyarrow as pa
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from rheos.connectors.contract import EndOfSplit, Pending, Source, Split, SplitReader
+from rheos.core.connectors.contract import EndOfSplit, Pending, Source, Split, SplitReader
 from tests.connectors.ports import Probe
 from tests.waiting import wait_for
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rheos.connectors.kafka.epoch_commits import TransientError
-from rheos.errors import TransportError
+from rheos.core.errors import TransportError
 
 
 class FencedError(TransientError):

@@ -20,7 +20,7 @@ from rheos.connectors.kafka.bounds import (
     resolved_starts,
     start_of,
 )
-from rheos.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError
 
 A, B = ("orders", 0), ("orders", 1)
 

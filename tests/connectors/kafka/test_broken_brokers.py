@@ -12,7 +12,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.kafka import marks
-from rheos.errors import ConfigurationError, UnavailableError
+from rheos.core.errors import ConfigurationError, UnavailableError
 from rheos.testing.servers import KafkaBroker
 from tests.connectors.kafka.reading import WITHIN_S, Reading, Topic
 from tests.connectors.kafka.test_sink import SCHEMA, _commit, epoch, prepared, seen

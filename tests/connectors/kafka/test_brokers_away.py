@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rheos.connectors.contract import ReaderContext
 from rheos.connectors.kafka import consumer
 from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.servers_away import ServersAway
-from rheos.errors import UnavailableError
+from rheos.core.connectors.contract import ReaderContext
+from rheos.core.errors import UnavailableError
 
 kafka = pytest.importorskip("confluent_kafka")
 

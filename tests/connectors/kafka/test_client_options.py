@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from rheos.connectors.kafka.client_options import LOGGER, ClientOptions
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 SECRETS = {
     "security.protocol": "SASL_SSL",

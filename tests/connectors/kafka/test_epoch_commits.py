@@ -23,7 +23,7 @@ from rheos.connectors.kafka.epoch_commits import (
     TransientError,
     Write,
 )
-from rheos.errors import RheosError, TransportError, UnrestorableError
+from rheos.core.errors import RheosError, TransportError, UnrestorableError
 from tests.connectors.kafka.simulated_broker import SimulatedBroker
 
 LOST = TransportError("the connection is gone")

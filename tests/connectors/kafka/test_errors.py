@@ -6,7 +6,7 @@ import pytest
 
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.errors import _KINDS, as_kafka_error, kafka_error, may_pass
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 kafka = pytest.importorskip("confluent_kafka", reason="the extra `kafka` is not installed")
 OPTIONS = ClientOptions.of("b:9092", {"sasl.password": "hunter2"})

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.contract import EndOfSplit, Pending
 from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.kafka.partition import (
     PartitionFeed,
@@ -17,7 +16,8 @@ from rheos.connectors.kafka.partition import (
     Position,
     RecordChunk,
 )
-from rheos.connectors.rejected import BadRecord
+from rheos.core.connectors.contract import EndOfSplit, Pending
+from rheos.core.connectors.rejected import BadRecord
 from tests.connectors.ports import Probe
 
 SPLIT = PartitionSplit("orders", 3, "", 0, 0, None)

@@ -10,7 +10,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.kafka.records import RecordEncoder, RecordLayout, records
-from rheos.errors import InputError, SchemaError
+from rheos.core.errors import InputError, SchemaError
 from tests.connectors.ports import batch_of
 
 SCHEMA = pa.schema(

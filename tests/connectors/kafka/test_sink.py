@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import SinkWriter
 from rheos.connectors.kafka import cluster, marks, transactions
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import Action, Commit, Write
@@ -21,7 +20,8 @@ from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.sink import KafkaSink
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.kafka.writers import ExactlyOnceWriter
-from rheos.errors import (
+from rheos.core.connectors.contract import SinkWriter
+from rheos.core.errors import (
     ConfigurationError,
     InputError,
     ProgramError,
@@ -29,7 +29,7 @@ from rheos.errors import (
     UnavailableError,
     UnrestorableError,
 )
-from rheos.protocol.ids import CheckpointId
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import simulate
 from rheos.testing.simulation import Simulated
 from tests.connectors.kafka.topics import Record, new_topic, read, set_topic, values

@@ -21,7 +21,7 @@ from confluent_kafka import (
 import rheos as rh
 from rheos.connectors.kafka import cluster, consumer, topic_watch
 from rheos.connectors.kafka.partition import PartitionSplit
-from rheos.errors import ConfigurationError, InputError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, UnavailableError
 from rheos.testing.servers import KafkaBroker
 from tests.connectors.kafka.reading import Reading, Topic, read_whole
 from tests.waiting import wait_for

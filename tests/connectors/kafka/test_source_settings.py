@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.kafka.messages import named_fields, with_metadata
-from rheos.errors import ProgramError, SchemaError
+from rheos.core.errors import ProgramError, SchemaError
 
 pytest.importorskip("confluent_kafka")
 

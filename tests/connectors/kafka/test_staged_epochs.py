@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rheos.connectors.kafka.staged_epochs import EpochStaging, StagedEpoch, StagedEpochs, decode_epoch
-from rheos.errors import UnrestorableError
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.ids import Attempt
 
 RECORDS = pa.RecordBatch.from_pydict({"value": [b"a", b"b", None]})
 

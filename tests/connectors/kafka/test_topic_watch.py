@@ -10,7 +10,7 @@ from rheos.connectors.kafka.bounds import Offsets, Partition
 from rheos.connectors.kafka.cluster import FoundTopic
 from rheos.connectors.kafka.partition import PartitionSplit
 from rheos.connectors.kafka.topic_watch import AGAIN_S, EVERY_S, TopicWatch
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 
 A0, A1 = PartitionSplit("a", 0, "id-a", 0, 0), PartitionSplit("a", 1, "id-a", 0, 0)
 B0 = PartitionSplit("b", 0, "id-b", 0, 0)

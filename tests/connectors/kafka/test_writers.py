@@ -16,8 +16,8 @@ from rheos.connectors.kafka.records import RecordLayout
 from rheos.connectors.kafka.staged_epochs import StagedEpoch, decode_epoch
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.kafka.writers import ExactlyOnceWriter, Target
-from rheos.errors import UnavailableError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import UnavailableError
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.ports import ManualClock, batch_of, sink_context
 
 SCHEMA = pa.schema({"n": pa.int64()})

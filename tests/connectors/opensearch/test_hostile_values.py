@@ -11,8 +11,8 @@ import pytest
 import urllib3
 
 import rheos as rh
-from rheos.errors import InputError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import InputError
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.servers import OpenSearchNode
 from tests.connectors.ports import sink_context
 

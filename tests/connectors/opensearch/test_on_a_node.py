@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 import rheos as rh
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 from rheos.testing import check_sink
 from rheos.testing.servers import OpenSearchNode
 from tests.connectors.opensearch.test_sink import SCHEMA, Writing

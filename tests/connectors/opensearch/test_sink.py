@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors import back_off
-from rheos.connectors.contract import SinkWriter
 from rheos.connectors.opensearch.client import Connection, Endpoint
 from rheos.connectors.opensearch.sink import OpenSearchSink
-from rheos.errors import (
+from rheos.core.connectors import back_off
+from rheos.core.connectors.contract import SinkWriter
+from rheos.core.errors import (
     ConfigurationError,
     InputError,
     ProgramError,
     SchemaError,
     UnavailableError,
 )
-from rheos.protocol.ids import CheckpointId
+from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.opensearch.stand_in import StandIn, items
 from tests.connectors.ports import batch_of, sink_context
 

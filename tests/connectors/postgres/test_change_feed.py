@@ -9,7 +9,7 @@ import pytest
 from rheos.connectors.postgres import change_feed
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
-from rheos.errors import ConfigurationError, InputError
+from rheos.core.errors import ConfigurationError, InputError
 
 
 class Clock:

@@ -18,7 +18,7 @@ from rheos.connectors.postgres.change_positions import (
 from rheos.connectors.postgres.change_rows import ChangeRows, ReadColumn
 from rheos.connectors.postgres.change_translation import ChangeTranslation
 from rheos.connectors.postgres.pgoutput import MalformedMessageError, decode
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 from tests.connectors.postgres import messages as m
 
 COLUMNS = (ReadColumn("id", m.INTEGER, True, pa.int32()), ReadColumn("a", m.TEXT, False, pa.string()))

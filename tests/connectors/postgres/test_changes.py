@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import EndOfSplit
 from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.change_positions import ChangesPosition
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
+from rheos.core.connectors.contract import EndOfSplit
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 from rheos.testing import Faults, simulate
 from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.faulty_proxy import FaultyProxy

@@ -10,7 +10,7 @@ import pytest
 
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.postgres.errors import may_pass, postgres_error
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 OPTIONS = ServerOptions.of("postgresql://ada@localhost/shop")
 

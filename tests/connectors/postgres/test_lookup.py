@@ -10,8 +10,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.lookup import LookupContext
-from rheos.errors import ConfigurationError, ProgramError, RheosError, SchemaError, UnavailableError
+from rheos.core.connectors.lookup import LookupContext
+from rheos.core.errors import (
+    ConfigurationError,
+    ProgramError,
+    RheosError,
+    SchemaError,
+    UnavailableError,
+)
 from tests.connectors.postgres.databases import Database
 
 

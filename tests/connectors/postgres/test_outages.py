@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.postgres import retrying, writing
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 from rheos.connectors.postgres.staged_rows import StagedTableRows, StageTable, decode_staged
-from rheos.errors import InputError, RheosError, UnavailableError, UnrestorableError
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.errors import InputError, RheosError, UnavailableError, UnrestorableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.ports import ManualClock
 from tests.connectors.postgres.databases import Database

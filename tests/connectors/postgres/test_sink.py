@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.postgres import retrying
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.postgres.staged_rows import StageTable
-from rheos.errors import (
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.errors import (
     ConfigurationError,
     FencedError,
     InputError,
@@ -26,8 +26,8 @@ from rheos.errors import (
     UnavailableError,
     UnrestorableError,
 )
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing import Faults, simulate
 from tests.connectors.postgres.databases import Database

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import rheos as rh
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from tests.connectors.postgres.databases import Database, new_database, read
 from tests.waiting import wait_for
 

@@ -9,7 +9,7 @@ import pytest
 from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 from rheos.connectors.postgres.watched import WatchedSession
-from rheos.errors import UnavailableError
+from rheos.core.errors import UnavailableError
 from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database
 

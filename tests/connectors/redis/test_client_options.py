@@ -6,7 +6,7 @@ import pytest
 
 from rheos.connectors.redis.client_options import RedisOptions
 from rheos.connectors.redis.errors import may_pass
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 pytest.importorskip("redis")
 

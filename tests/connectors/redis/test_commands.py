@@ -10,7 +10,7 @@ import pytest
 from rheos.connectors.redis.commands import Commands, command
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.sink import CommandEncoder, RedisLayout
-from rheos.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError
 from rheos.formats import json
 
 SCHEMA = pa.schema([("page", pa.string()), ("n", pa.int64()), ("gone", pa.bool_())])

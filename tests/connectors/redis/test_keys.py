@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.connectors.redis.keys import KeyPattern
-from rheos.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError
 
 PATTERNS = ["v:{a}:{b}", "{a}::{b}", "v%{a}aa{b}x", "{a}:{b}:", "{a}1{b}", "é{a}é{b}"]
 ESCAPED = ["v:{a}:{b}", "{a}::{b}", "{a}:{b}:", "é{a}é{b}", "{a}|{b}"]

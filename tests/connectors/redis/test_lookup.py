@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.lookup import Found, LookupContext
-from rheos.errors import ConfigurationError, InputError, SchemaError
+from rheos.core.connectors.lookup import Found, LookupContext
+from rheos.core.errors import ConfigurationError, InputError, SchemaError
 from rheos.testing.servers.server import free_port
 
 USER = pa.schema([pa.field("name", pa.string(), nullable=False), pa.field("age", pa.int64())])

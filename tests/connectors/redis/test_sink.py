@@ -11,10 +11,16 @@ import pytest
 
 import rheos as rh
 from rheos.connectors import patience
-from rheos.connectors.contract import SinkWriter
 from rheos.connectors.redis.text import from_bytes
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, UnavailableError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.connectors.contract import SinkWriter
+from rheos.core.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    SchemaError,
+    UnavailableError,
+)
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import Faults, check_sink, simulate
 from rheos.testing.servers.server import free_port
 from tests.connectors.ports import Probe, batch_of, sink_context

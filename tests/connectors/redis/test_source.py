@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import EndOfSplit, Pending, SplitReader
 from rheos.connectors.redis.entries import EntryId, StreamEntries
-from rheos.errors import InputError, ProgramError, SchemaError, UnavailableError
+from rheos.core.connectors.contract import EndOfSplit, Pending, SplitReader
+from rheos.core.errors import InputError, ProgramError, SchemaError, UnavailableError
 from rheos.testing import check_source
 from tests.connectors.ports import Probe, read_all
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
 
 HOLDER = Split("holds the watermark")
 

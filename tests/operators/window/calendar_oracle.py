@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from rheos.graph.calendars import CalendarCut
-from rheos.protocol.durations import CalendarLength
+from rheos.core.graph.calendars import CalendarCut
+from rheos.core.protocol.durations import CalendarLength
 
 EPOCH = datetime(1970, 1, 1)
 MONDAY = datetime(1969, 12, 29)

@@ -19,23 +19,23 @@ from unittest.mock import patch
 import polars as pl
 import pyarrow as pa
 
-from rheos.aggregates import Agg
-from rheos.aggregates.quantile import Quantile
-from rheos.errors import Site
-from rheos.graph.nodes import MAIN, StreamType, WindowSpec
-from rheos.graph.windows import Window
-from rheos.operators import spill
-from rheos.operators.contract import OperatorContext, Out, OutputType, PortType
-from rheos.operators.shapes import state_shapes
-from rheos.operators.window import panes
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.shapes import StateShape
-from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
-from rheos.state.key_groups import key_groups
-from rheos.state.parts import DeltaChain
+from rheos.core.aggregates import Agg
+from rheos.core.aggregates.quantile import Quantile
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.windows import Window
+from rheos.core.operators import spill
+from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window import panes
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.state.key_groups import key_groups
+from rheos.core.state.parts import DeltaChain
 from tests.operators.contexts import AtOnce, StillClock
 
 MAX_PARALLELISM = 8

@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos import aggregates as agg
-from rheos.graph.windows import Sliding, Tumbling, Window
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core import aggregates as agg
+from rheos.core.graph.windows import Sliding, Tumbling, Window
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.operators.window.harness import Bench, Oracle, deltas_wherever_they_can_be, state_on_disk
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])

@@ -13,14 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import ProgramError, UnrestorableError
-from rheos.graph.windows import Cumulating, Sliding, Tumbling
-from rheos.operators.window.calendar import CalendarWindows
-from rheos.operators.window.kinds import windows_of
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.ids import OperatorId
-from rheos.savepoints.layouts import layout_of
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.graph.windows import Cumulating, Sliding, Tumbling
+from rheos.core.operators.window.calendar import CalendarWindows
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.savepoints.layouts import layout_of
 from tests.operators.window.calendar_oracle import windows_of as windows_by_hand
 from tests.operators.window.harness import Bench
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos import aggregates as agg
-from rheos.graph.windows import Sliding, Tumbling
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode
+from rheos.core import aggregates as agg
+from rheos.core.graph.windows import Sliding, Tumbling
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import PartMode
 from tests.operators.window.harness import Bench, deltas_wherever_they_can_be, timeline
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import ProgramError, UnrestorableError
-from rheos.graph.windows import Window
-from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints
-from rheos.operators.window.kinds import KINDS
-from rheos.protocol.elements import WatermarkMark
-from rheos.protocol.ids import OperatorId
-from rheos.savepoints.layouts import layout_of
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.graph.windows import Window
+from rheos.core.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints
+from rheos.core.operators.window.kinds import KINDS
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from tests.operators.rows import SCHEMA, Row, row
 from tests.operators.window.harness import Bench, timeline

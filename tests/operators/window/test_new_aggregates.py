@@ -19,15 +19,15 @@ import pytest
 
 import rheos as rh
 from rheos import agg
-from rheos.aggregates import KINDS
-from rheos.aggregates.contract import Agg, Kept
-from rheos.checkpoint.compatibility import Verdict, compare, refusals
-from rheos.errors import CheckpointError
-from rheos.graph.windows import Session, Sliding, Tumbling, Window
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.state_config import NewAggregates, StateConfig
+from rheos.core.aggregates import KINDS
+from rheos.core.aggregates.contract import Agg, Kept
+from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
+from rheos.core.errors import CheckpointError
+from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.state_config import NewAggregates, StateConfig
 from tests.operators.window.harness import Bench, deltas_wherever_they_can_be
 
 NULL, SINCE = NewAggregates.NULL, NewAggregates.SINCE

@@ -10,11 +10,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.operators.window import newest_panes
-from rheos.operators.window.columns import MERGING_PANE, OPEN_TO
-from rheos.operators.window.merging import windows_of
-from rheos.operators.window.merging_panes import EVER, MergingPanes
-from rheos.operators.window.panes import MemoryBudget
+from rheos.core.operators.window import newest_panes
+from rheos.core.operators.window.columns import MERGING_PANE, OPEN_TO
+from rheos.core.operators.window.merging import windows_of
+from rheos.core.operators.window.merging_panes import EVER, MergingPanes
+from rheos.core.operators.window.panes import MemoryBudget
 
 KEYS = ["key.k"]
 REDUCES = {"rows": np.add, "sum.n": np.add, "max.v": np.maximum}

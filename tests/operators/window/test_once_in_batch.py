@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from rheos.graph.functions import WindowContext, WindowFunction
-from rheos.graph.nodes import MAIN, WindowSpec
-from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
-from rheos.operators.window.process import WindowProcessOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS
+from rheos.core.graph.functions import WindowContext, WindowFunction
+from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.window.process import WindowProcessOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS
 from rheos.runtimes.batch.keyed_input import Generations
 from rheos.runtimes.batch.layout import HASH
 from tests.operators.window.harness import Bench, context

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.errors import UserFunctionError
-from rheos.graph.functions import WindowContext, WindowFunction
-from rheos.graph.nodes import MAIN, WindowSpec
-from rheos.graph.windows import Sliding, Tumbling, Window
-from rheos.operators.window.process import WindowProcessOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.functions import WindowContext, WindowFunction
+from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.windows import Sliding, Tumbling, Window
+from rheos.core.operators.window.process import WindowProcessOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.operators.window.harness import (
     Bench,
     Oracle,

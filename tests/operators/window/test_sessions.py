@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos import aggregates as agg
-from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import UnrestorableError
-from rheos.graph.windows import Session, Tumbling
-from rheos.operators.window import panes
-from rheos.protocol.elements import WatermarkMark
-from rheos.protocol.ids import CheckpointId, OperatorId
-from rheos.savepoints.layouts import layout_of
+from rheos.core import aggregates as agg
+from rheos.core.checkpoint.compatibility import Verdict, compare
+from rheos.core.errors import UnrestorableError
+from rheos.core.graph.windows import Session, Tumbling
+from rheos.core.operators.window import panes
+from rheos.core.protocol.elements import WatermarkMark
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.programs import millis
 from tests.operators.rows import SCHEMA as ROWS

@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos import aggregates as agg
-from rheos.graph.windows import Session
-from rheos.operators.window import panes
+from rheos.core import aggregates as agg
+from rheos.core.graph.windows import Session
+from rheos.core.operators.window import panes
 from rheos.testing.programs import Arrived, millis
 from rheos.testing.session_program import sessions_of
 from tests.operators.window.harness import Bench, aggregated, state_on_disk

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos import aggregates as agg
-from rheos.errors import StateError
-from rheos.graph.windows import Sliding, Tumbling, Window
-from rheos.operators.window.panes import MemoryBudget
+from rheos.core import aggregates as agg
+from rheos.core.errors import StateError
+from rheos.core.graph.windows import Sliding, Tumbling, Window
+from rheos.core.operators.window.panes import MemoryBudget
 from tests.operators.window.harness import Bench, state_on_disk
 from tests.operators.window.test_checkpoints import AGGREGATES, SCHEMA, rows
 

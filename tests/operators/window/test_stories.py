@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rheos import aggregates as agg
-from rheos.errors import CheckpointError, InputError
-from rheos.graph.windows import Sliding, Tumbling
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.ids import CheckpointId
+from rheos.core import aggregates as agg
+from rheos.core.errors import CheckpointError, InputError
+from rheos.core.graph.windows import Sliding, Tumbling
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.ids import CheckpointId
 from tests.operators.window.harness import Bench, timeline
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
@@ -156,8 +156,8 @@ def test_a_far_jump_fires_only_what_has_rows() -> None:
 
 
 def test_a_row_in_very_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.operators.window.fixed_trigger._PAIRS", 10)
-    monkeypatch.setattr("rheos.operators.window.fixed_trigger.GATHERED_ROWS", 3)
+    monkeypatch.setattr("rheos.core.operators.window.fixed_trigger._PAIRS", 10)
+    monkeypatch.setattr("rheos.core.operators.window.fixed_trigger.GATHERED_ROWS", 3)
     bench = Bench.of_aggregates(Sliding("100ms", every="1ms"), COUNT, SCHEMA)
     bench.rows(list(timeline("ab.a")))
     ends = [(row["__ts"], row["k"]) for row in bench.end()]

@@ -15,8 +15,8 @@ import pytest
 
 import rheos as rh
 from rheos.api.streams import DataStream
-from rheos.errors import InputError, ProgramError, SchemaError, UserFunctionError
-from rheos.protocol.elements import WatermarkMark
+from rheos.core.errors import InputError, ProgramError, SchemaError, UserFunctionError
+from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import OperatorExample, check_example
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])

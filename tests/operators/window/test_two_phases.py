@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos import aggregates as agg
-from rheos.aggregates import Agg
 from rheos.api.window_all import ALL
-from rheos.graph.nodes import MAIN, StreamType, WindowSpec
-from rheos.graph.windows import Cumulating, Sliding, Tumbling, Window
-from rheos.operators.contract import OutputType, PortType
-from rheos.operators.window.two_phases import (
+from rheos.core import aggregates as agg
+from rheos.core.aggregates import Agg
+from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.windows import Cumulating, Sliding, Tumbling, Window
+from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.operators.window.two_phases import (
     MergedWindowOperator,
     MergedWindowSpec,
     WindowCombineOperator,
     WindowCombineSpec,
     partials_of,
 )
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.operators.window.harness import HIDDEN, Bench, aggregate_schema, context
 
 KEYS = (ALL,)

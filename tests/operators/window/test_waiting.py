@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from rheos.graph.windows import Tumbling
-from rheos.operators.window.contract import Assigned
-from rheos.operators.window.waiting import WaitingRows
+from rheos.core.graph.windows import Tumbling
+from rheos.core.operators.window.contract import Assigned
+from rheos.core.operators.window.waiting import WaitingRows
 from tests.operators.rows import SCHEMA
 from tests.operators.window.harness import Bench
 from tests.operators.window.test_stories import COUNT, seen

@@ -18,9 +18,9 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.connectors import contract
-from rheos.errors import InternalError
-from rheos.job import JobState
+from rheos.core.connectors import contract
+from rheos.core.errors import InternalError
+from rheos.runtimes.job import JobState
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -326,7 +326,7 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
             return 2 * price
         """)
     )
-    (tmp_path / "job.py").write_text(
+    (tmp_path / "runtimes/job.py").write_text(
         dedent("""
         from dataclasses import dataclass
         import prices
@@ -349,7 +349,11 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
         """)
     )
     ran = subprocess.run(
-        [sys.executable, str(tmp_path / "job.py")], capture_output=True, text=True, check=False, cwd="/"
+        [sys.executable, str(tmp_path / "runtimes/job.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
     assert ran.stdout == "[3.0, 4.0, 5.0]\n", ran.stderr
     said_by_java = ("incubator modules", "Picked up JAVA_TOOL_OPTIONS")

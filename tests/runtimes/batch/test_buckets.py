@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.errors import InputError, StateError
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.elements import TS
-from rheos.protocol.hashing import hash_keys
-from rheos.protocol.ids import ChainId, JobId
+from rheos.core.errors import InputError, StateError
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.hashing import hash_keys
+from rheos.core.protocol.ids import ChainId, JobId
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
 from rheos.runtimes.batch.keyed_ports import OnePort

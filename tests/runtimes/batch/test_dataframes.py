@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.plan.physical import ToEdge
-from rheos.protocol.ids import JobId
+from rheos.core.plan.physical import ToEdge
+from rheos.core.protocol.ids import JobId
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.results import handed_over
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from rheos.connectors.contract import Committer
-from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.connectors.contract import Committer
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch.runtime import BatchJob, _Figures
 
 

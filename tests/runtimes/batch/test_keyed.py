@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rheos as rh
-from rheos.protocol.elements import TS
+from rheos.core.protocol.elements import TS
 from rheos.runtimes.batch.keyed_input import Feed, Generations
 from rheos.runtimes.batch.layout import HASH
 

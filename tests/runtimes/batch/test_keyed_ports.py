@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.elements import TS
-from rheos.protocol.ids import ChainId
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.ids import ChainId
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
 from rheos.runtimes.batch.keyed_input import Generations
 from rheos.runtimes.batch.keyed_ports import SeveralPorts

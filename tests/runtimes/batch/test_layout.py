@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.ids import ChainId
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.ids import ChainId
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
 from rheos.runtimes.batch.keyed_ports import OnePort
 from rheos.runtimes.batch.layout import PACKED, pack, packed_row, payloads, unpack
@@ -155,7 +155,7 @@ def test_narrow_indices_and_run_ends_reach_over_as_many_rows_as_they_can() -> No
 def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from rheos.spark.shipping import worker_task
+    from rheos.runtimes.spark.shipping import worker_task
 
     batch = table_of_all()
     key = pa.array([0, 0, 0])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from polars import col
 
-from rheos.graph.expression_trees import subtrees, tree_of
+from rheos.core.graph.expression_trees import subtrees, tree_of
 from rheos.runtimes.batch.pushdown import _SAFE_FUNCTIONS, _SAFE_OPS, _cannot_fail, _function_name
 
 SCHEMA = pa.schema({"x": pa.float64(), "y": pa.float64(), "s": pa.string(), "t": pa.timestamp("us")})

@@ -11,9 +11,9 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.spark.collecting import CollectedFrame
-from rheos.errors import ConfigurationError, JobFailedError
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.state_config import MIB
+from rheos.core.errors import ConfigurationError, JobFailedError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import execution, notes
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, payloads
 from rheos.runtimes.batch.outlets import PackedOutlet

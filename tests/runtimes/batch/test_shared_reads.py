@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rheos as rh
-from rheos.plan.physical import PhysicalPlan, ToEdge, ToOperator
+from rheos.core.plan.physical import PhysicalPlan, ToEdge, ToOperator
 from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 

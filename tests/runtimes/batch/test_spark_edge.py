@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.errors import ConfigurationError, RheosError, Site, UserFunctionError
-from rheos.host.pickling import pack
-from rheos.job import JobConfig
-from rheos.protocol.ids import JobId
-from rheos.spark import session as spark_session
-from rheos.spark.jvm_options import require_java
-from rheos.spark.shipping import sealed, worker_error, worker_task
+from rheos.core.errors import ConfigurationError, RheosError, Site, UserFunctionError
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.pickling import pack
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark import session as spark_session
+from rheos.runtimes.spark.jvm_options import require_java
+from rheos.runtimes.spark.shipping import sealed, worker_error, worker_task
 
 
 def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
 def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
     error = UserFunctionError(
         "ValueError: boo",
-        site=Site("job.py", 7),
+        site=Site("runtimes/job.py", 7),
         operator="parse",
         record="{'a': 1}",
         detail="File ...",
@@ -54,7 +54,7 @@ def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
 
 
 def test_of_an_error_only_what_is_data_comes_through() -> None:
-    error = RheosError("odd", site=Site("job.py", 7))
+    error = RheosError("odd", site=Site("runtimes/job.py", 7))
     error.unpicklable = lambda: None  # type: ignore[attr-defined]
     found = worker_error(RuntimeError(sealed(error)))
     assert type(found) is RheosError
@@ -102,7 +102,7 @@ class TestWithSpark:
         assert [row.n for row in frame.collect()] == [1, 1]
 
     def test_an_error_in_a_worker_reaches_the_driver_as_itself(self, spark: Any) -> None:
-        error = UserFunctionError("no", site=Site("job.py", 3), record="r")
+        error = UserFunctionError("no", site=Site("runtimes/job.py", 3), record="r")
         frame = spark.range(1).mapInArrow(worker_task(f"{__name__}:fail", pack(error)), "n int")
         with pytest.raises(Exception, match="rheos-error") as caught:
             frame.collect()

@@ -13,13 +13,13 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from rheos.graph.job_context import JobContext
-from rheos.operators.build import build
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.graph.job_context import JobContext
+from rheos.core.operators.build import build
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task

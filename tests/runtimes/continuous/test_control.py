@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import zmq
 
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome, framed, heartbeat_s
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.connectors.contract import Source
-from rheos.job import OperatorStatus
+from rheos.core.connectors.contract import Source
+from rheos.runtimes.job import OperatorStatus
 from tests.runtimes.continuous.test_recovery import Count, kill_one, rows_in
 from tests.waiting import wait_for
 

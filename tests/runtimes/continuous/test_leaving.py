@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from rheos.host.io import ThreadedIo
+from rheos.core.task.engine import SubtaskEngine
 from rheos.runtimes.continuous.worker import _leave
-from rheos.task.engine import SubtaskEngine
+from rheos.runtimes.host.io import ThreadedIo
 
 
 class Engine:

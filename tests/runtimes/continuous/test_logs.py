@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.control.job_logs import log_folder, newest_lines
+from rheos.ops.control.job_logs import log_folder, newest_lines
 
 
 @pytest.mark.spark

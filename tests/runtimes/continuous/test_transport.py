@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 import zmq
 
-from rheos.errors import TransportError
-from rheos.host.socket_folder import SocketFolder, in_folder
-from rheos.protocol import wire
-from rheos.protocol.elements import Barrier, Element, End, Idle, LatencyMark, Mark, WatermarkMark
-from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
-from rheos.protocol.ports import Transport
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.elements import Barrier, Element, End, Idle, LatencyMark, Mark, WatermarkMark
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
+from rheos.core.protocol.ports import Transport
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Curve, Password, Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
+from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])

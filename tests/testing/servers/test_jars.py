@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.servers import jars
 
 CONTENT = b"classes"

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.servers import PostgresServer, postgres
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.servers import RedisServer
 from rheos.testing.servers import redis as module
 

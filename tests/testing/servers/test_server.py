@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 
 from rheos.cli.servers import serve
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing import servers
 from rheos.testing.servers.server import Server
 from tests.waiting import wait_for

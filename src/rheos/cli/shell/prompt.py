@@ -10,7 +10,7 @@ from rheos.cli.failures import report
 from rheos.cli.shell.lines import completions, is_whole, word_at_end
 from rheos.cli.shell.session import COMMANDS, ShellSession
 from rheos.cli.terminal import say
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 try:
     from prompt_toolkit import PromptSession

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import InputError
-from rheos.graph.changes import OP, Changes
-from rheos.protocol.shown_rows import values_of
+from rheos.core.errors import InputError
+from rheos.core.graph.changes import OP, Changes
+from rheos.core.protocol.shown_rows import values_of
 
 MOST_ROWS = 100_000
 """Rows of a table that changes. Of rows that stay, the last so many are kept."""

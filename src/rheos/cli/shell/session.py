@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from rheos.api.environment import Environment
 from rheos.cli.shell.rows import CurrentRows, cell, drawn
-from rheos.errors import ConfigurationError, Site
-from rheos.graph.validate import unbounded_sources
-from rheos.job import JobHandle, JobState, JobStatus
-from rheos.protocol.shown_rows import values_of
-from rheos.site import done_for
+from rheos.core.errors import ConfigurationError, Site
+from rheos.core.graph.validate import unbounded_sources
+from rheos.core.protocol.shown_rows import values_of
+from rheos.core.site import done_for
+from rheos.runtimes.job import JobHandle, JobState, JobStatus
 from rheos.sql.dialect import parse
 from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.cassandra.columns import CqlColumn
-from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
-from rheos.outside_calls import OutsideCall
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import shown_row
-from rheos.errors import InputError, SchemaError
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.schemas import shown_row
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.protocol.elements import Batch
 
 IsKind: TypeAlias = Callable[[pa.DataType], bool]
 

@@ -24,12 +24,12 @@ from rheos.connectors.cassandra.columns import (
     values,
 )
 from rheos.connectors.patience import Patience
-from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
-from rheos.protocol.durations import duration_ms
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
+from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 
 _TOGETHER_ROWS = 4096
 _TOGETHER_BYTES = 4 << 20

@@ -16,13 +16,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
-from rheos.connectors.rejected import SKIPPED, BadRecord, bad_record, rejected_rows, rejected_schema
 from rheos.connectors.replay import Pacer
-from rheos.connectors.times import TimeColumn
-from rheos.errors import InputError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ports import Completion
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    SplitReader,
+)
+from rheos.core.connectors.rejected import (
+    SKIPPED,
+    BadRecord,
+    bad_record,
+    rejected_rows,
+    rejected_schema,
+)
+from rheos.core.errors import InputError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ports import Completion
+from rheos.core.times import TimeColumn
 
 REJECTED = rejected_schema(
     pa.field("file", pa.string(), nullable=False), pa.field("line", pa.int64(), nullable=False)

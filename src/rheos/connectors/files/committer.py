@@ -20,12 +20,12 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from rheos.connectors.contract import Committer
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.target import EmptyFile, Mode, check_target, put_empty, remove_own
-from rheos.connectors.outages import is_outage
-from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.connectors.contract import Committer
+from rheos.core.connectors.outages import is_outage
+from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
+from rheos.core.protocol.ids import Attempt, JobId
 
 STAGING = ".rheos-staging"
 

@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 Codec: TypeAlias = Literal["none", "gzip", "zstd"]
 

@@ -17,10 +17,10 @@ from rheos.connectors.files.compression import Codec
 from rheos.connectors.files.record_ends import RecordEnds
 from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.connectors.files.transcoded import Transcoded
-from rheos.connectors.rejected import BadRecord
-from rheos.errors import InputError
-from rheos.formats.contract import NOT_UTF_8, Decoder, Format
-from rheos.formats.payloads import NEWLINE, Joined
+from rheos.core.connectors.rejected import BadRecord
+from rheos.core.errors import InputError
+from rheos.core.formats.contract import NOT_UTF_8, Decoder, Format
+from rheos.core.formats.payloads import NEWLINE, Joined
 
 CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26

@@ -14,8 +14,8 @@ import msgspec
 from rheos import formats
 from rheos.connectors.files.compression import Codec, codec_by_name, without_end
 from rheos.connectors.files.remote import raise_if_away, url_to_fs
-from rheos.errors import ConfigurationError, InputError, ProgramError
-from rheos.formats.contract import Format
+from rheos.core.errors import ConfigurationError, InputError, ProgramError
+from rheos.core.formats.contract import Format
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "text"]
 """A word for how rows lie in a file."""

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.connectors.files.spark_calendar import columns_with_old_times, refuse_old_times
-from rheos.connectors.rejected import BadRecord
-from rheos.connectors.times import TimeColumn, epoch_us
-from rheos.errors import InputError
+from rheos.core.connectors.rejected import BadRecord
+from rheos.core.errors import InputError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.times import TimeColumn, epoch_us
 from rheos.formats.conforming import conform
 from rheos.formats.sifting import RowsError, sift
-from rheos.protocol.elements import Batch
-from rheos.protocol.shown_rows import row_values
 
 CHUNK_ROWS = 65_536
 

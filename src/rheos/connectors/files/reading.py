@@ -12,13 +12,13 @@ from rheos.connectors.files.source import FileSource
 from rheos.connectors.files.transcoded import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
 from rheos.connectors.formatted import rows_of
-from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.replay import Replay
-from rheos.connectors.schemas import resolve
-from rheos.errors import ProgramError, SchemaError
-from rheos.formats.contract import Format
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.site import located_at_call
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import located_at_call
 
 
 @located_at_call

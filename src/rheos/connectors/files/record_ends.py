@@ -11,7 +11,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from rheos.formats.payloads import NEWLINE
+from rheos.core.formats.payloads import NEWLINE
 
 _RETURN = b"\r"[0]
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import fsspec
 
-from rheos.bounded_calls import AbandonedCallError, ThreadCalls
-from rheos.errors import UnavailableError
-from rheos.outside_calls import OutsideCall
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, ThreadCalls
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")
 

@@ -15,19 +15,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
 from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.listing import Kind, absolute, check_kind, lines_of
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
-from rheos.connectors.outages import is_outage
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, UnavailableError
-from rheos.formats.contract import Encoder, Format
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.time_bounds import MILLISECONDS, refuse_times_outside
-from rheos.site import located_at_call
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.outages import is_outage
+from rheos.core.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    SchemaError,
+    UnavailableError,
+)
+from rheos.core.formats.contract import Encoder, Format
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.time_bounds import MILLISECONDS, refuse_times_outside
+from rheos.core.site import located_at_call
 
 ROLL_BYTES = 128 << 20
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.files import lines, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
 from rheos.connectors.files.compression import Codec
@@ -18,11 +17,12 @@ from rheos.connectors.files.listing import (
     lines_of,
     list_files,
 )
-from rheos.connectors.rejected import OnError
 from rheos.connectors.replay import Replay
-from rheos.errors import ProgramError
-from rheos.formats.contract import Format
-from rheos.protocol.ports import Completion, Immediate
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.rejected import OnError
+from rheos.core.errors import ProgramError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.ports import Completion, Immediate
 
 
 @dataclass(frozen=True)

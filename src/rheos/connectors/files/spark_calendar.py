@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import times_in
 from rheos.formats.sifting import RowsError
-from rheos.protocol.elements import Batch
-from rheos.protocol.time_bounds import times_in
 
 _VERSION = b"org.apache.spark.version"
 _GREGORIAN = np.datetime64("1582-10-15", "D")

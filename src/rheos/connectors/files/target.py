@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from rheos.connectors.files.folder import SinkFolder
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 Mode: TypeAlias = Literal["error", "append", "overwrite"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import Any
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 
 _PIECE_BYTES = 1 << 20
 

@@ -15,7 +15,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rheos.connectors.contract import (
+from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
+from rheos.connectors.files.source import FileSource
+from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -24,11 +27,8 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
-from rheos.connectors.files.source import FileSource
-from rheos.connectors.wrapped import WrappedReader
-from rheos.errors import InputError
-from rheos.protocol.ports import Completion
+from rheos.core.errors import InputError
+from rheos.core.protocol.ports import Completion
 
 Order: TypeAlias = Literal["name", "time"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.formats.contract import Format
+from rheos.core.formats.contract import Format
 from rheos.formats.json_format import JsonFormat
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)

@@ -17,16 +17,16 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from rheos.connectors.contract import SinkContext, SinkWriter
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
-from rheos.errors import RheosError, unexpected
+from rheos.connectors.listener.exchange import HttpExchange
+from rheos.connectors.listener.head import HttpError
+from rheos.connectors.listener.server import LOGGER
+from rheos.core.connectors.contract import SinkContext, SinkWriter
+from rheos.core.errors import RheosError, unexpected
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
 from rheos.formats import json
-from rheos.listener.exchange import HttpExchange
-from rheos.listener.head import HttpError
-from rheos.listener.server import LOGGER
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.threads import thread
 
 _KEEP_BYTES = 1 << 24
 _SEND_ROWS = 1000

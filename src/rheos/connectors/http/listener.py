@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rheos.connectors.headers import check_header_value
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.listener.bounds import Bounds
-from rheos.listener.exchange import Handle, ThreadedService
-from rheos.listener.place import HostNames, is_loopback, listening_socket
-from rheos.listener.server import Listener
+from rheos.connectors.listener.bounds import Bounds
+from rheos.connectors.listener.exchange import Handle, ThreadedService
+from rheos.connectors.listener.place import HostNames, is_loopback, listening_socket
+from rheos.connectors.listener.server import Listener
+from rheos.core.errors import ConfigurationError, ProgramError
 
 MOST_CONNECTIONS = 1024
 """Requests that are served at a time. Each has a thread."""

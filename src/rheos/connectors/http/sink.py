@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.http.events import EventWriter
 from rheos.connectors.http.listener import ListenAt
-from rheos.errors import ProgramError
+from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.errors import ProgramError
+from rheos.core.site import located_at_call
 from rheos.formats import json
-from rheos.site import located_at_call
 
 _MAX_CONNECTIONS = 64
 _MOST_KEPT = 100_000

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.http.listener import ListenAt
 from rheos.connectors.http.webhook import Webhook
-from rheos.errors import ProgramError
+from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.errors import ProgramError
+from rheos.core.formats.contract import Format
+from rheos.core.site import located_at_call
 from rheos.formats import json as json_format
-from rheos.formats.contract import Format
-from rheos.site import located_at_call
 
 Acknowledge = Literal["checkpoint", "received"]
 

@@ -20,16 +20,16 @@ from hashlib import blake2b
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import Polled, ReaderContext, SourceClient, SplitReader
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox
-from rheos.errors import RheosError, unexpected
-from rheos.formats.contract import Decoded, Format
-from rheos.listener.exchange import HttpExchange
-from rheos.listener.head import HttpError
-from rheos.listener.server import LOGGER
-from rheos.threads import thread
+from rheos.connectors.listener.exchange import HttpExchange
+from rheos.connectors.listener.head import HttpError
+from rheos.connectors.listener.server import LOGGER
+from rheos.core.connectors.contract import Polled, ReaderContext, SourceClient, SplitReader
+from rheos.core.errors import RheosError, unexpected
+from rheos.core.formats.contract import Decoded, Format
 
 REMEMBERED_KEYS = 10_000
 _KEY_BYTES = 16

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.kafka.client_options import client
-from rheos.connectors.schemas import is_bytes
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.schemas import is_bytes
+from rheos.core.protocol.elements import Batch
 
 _KNOWN_SIZES = (136, 144, 176)
 """In bytes, of a producer's object in versions 2.11 to 2.16 of the client, on machines of 64 bits. In

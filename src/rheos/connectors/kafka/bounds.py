@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, assert_never
 
-from rheos.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError
 
 Partition: TypeAlias = tuple[str, int]
 """A topic, and the number of one of its partitions."""

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from rheos.connectors.client_logs import OncePerWhile
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.redaction import without
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.redaction import without
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.kafka.admin import admin_client, admin_module, answer
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
-from rheos.outside_calls import OutsideCall
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 T = TypeVar("T")
 

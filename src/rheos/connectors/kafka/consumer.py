@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from rheos.connectors.contract import ReaderContext, SourceClient
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.kafka.bounds import Offsets, Partition
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.cluster import KafkaCluster
@@ -38,9 +39,8 @@ from rheos.connectors.kafka.partition import (
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import RheosError, UnavailableError, unexpected
-from rheos.outside_calls import OutsideCall
-from rheos.threads import thread
+from rheos.core.connectors.contract import ReaderContext, SourceClient
+from rheos.core.errors import RheosError, UnavailableError, unexpected
 
 AHEAD_BYTES = 1 << 25
 """What is decoded and waits to be taken, over all partitions."""

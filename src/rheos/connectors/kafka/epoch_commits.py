@@ -17,7 +17,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rheos.errors import RheosError, UnrestorableError
+from rheos.core.errors import RheosError, UnrestorableError
 
 IfUnknown: TypeAlias = Literal["fail", "write", "skip"]
 """What becomes of an epoch of which neither mark nor note says whether it was committed."""

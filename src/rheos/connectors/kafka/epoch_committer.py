@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from rheos.at_work import carried
-from rheos.connectors.contract import Committer
+from rheos.connectors.calls.at_work import carried
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, decode_epoch
 from rheos.connectors.kafka.transactions import Transactions
-from rheos.protocol.ids import Attempt, JobId
-from rheos.redaction import redacted_repr
+from rheos.core.connectors.contract import Committer
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.redaction import redacted_repr
 
 _AT_ONCE = 8
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rheos.connectors.kafka.client_options import ClientOptions
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 
 class _Kind(NamedTuple):

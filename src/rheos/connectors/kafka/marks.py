@@ -12,7 +12,7 @@ from typing import Any
 from rheos.connectors.kafka.admin import admin_client, answer
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_error
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
 
 CREATED_WITHIN_S = 30.0
 """Maximum time that a new writer waits for a broker, in seconds: the broker may be starting, too."""

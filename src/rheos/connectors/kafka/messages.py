@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.kafka.client_options import client
-from rheos.errors import ProgramError, SchemaError
+from rheos.core.errors import ProgramError, SchemaError
 
 Columns: TypeAlias = dict[str, pa.Array]
 Unfit: TypeAlias = dict[int, str]

@@ -19,10 +19,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
 from rheos.connectors.kafka.bounds import Partition
-from rheos.connectors.rejected import SKIPPED, BadRecord, rejected_rows, rejected_schema
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    SplitReader,
+)
+from rheos.core.connectors.rejected import SKIPPED, BadRecord, rejected_rows, rejected_schema
+from rheos.core.protocol.elements import Batch
 
 if TYPE_CHECKING:
     from rheos.connectors.kafka.consumer import TopicConsumer

@@ -11,13 +11,13 @@ import contextlib
 import time
 from typing import Any
 
-from rheos.bounded_calls import Progressed
+from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.kafka.arrow_producing import ArrowProducing
 from rheos.connectors.kafka.client_options import ANSWER_S, ClientOptions, Value, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.connectors.kafka.records import records
-from rheos.errors import RheosError, UnavailableError
-from rheos.protocol.elements import Batch
+from rheos.core.errors import RheosError, UnavailableError
+from rheos.core.protocol.elements import Batch
 
 OWNED = {
     "transactional.id": "Rheos makes one for each writer; id_prefix= says how they begin",

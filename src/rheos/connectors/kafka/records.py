@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import check_column, is_bytes, shown_row
-from rheos.errors import InputError, SchemaError
-from rheos.formats.contract import Format
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.schemas import check_column, is_bytes, shown_row
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.elements import Batch
 
 _HEADER = "header "
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.kafka.bounds import (
     Bound,
@@ -30,13 +29,14 @@ from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.kafka.decoding import Decoding
 from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
-from rheos.connectors.rejected import OnError, check_on_error
-from rheos.connectors.schemas import resolve
-from rheos.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
+from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.site import located_at_call
 from rheos.formats import raw
-from rheos.formats.contract import Format
-from rheos.protocol.durations import duration_ms
-from rheos.site import located_at_call
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 Start: TypeAlias = Literal["earliest", "latest", "group"] | datetime | int | Offsets

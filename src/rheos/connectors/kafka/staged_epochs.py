@@ -21,9 +21,9 @@ import pyarrow as pa
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.kafka.cluster import is_topic_name
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, read_staged
-from rheos.errors import UnrestorableError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt
 
 _WRITER = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,240}")
 _NOTE = re.compile(r"(.+)-(\d+)\.done")

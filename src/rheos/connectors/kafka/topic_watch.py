@@ -9,7 +9,7 @@ from typing import Protocol
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.cluster import FoundTopic
 from rheos.connectors.kafka.partition import PartitionSplit
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 
 EVERY_S = 10.0
 AGAIN_S = 1.0

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, assert_never
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.kafka.client_options import ANSWER_S, GRACE_S, ClientOptions
 from rheos.connectors.kafka.epoch_commits import (
     Action,
@@ -34,8 +35,7 @@ from rheos.connectors.kafka.marks import CREATED_WITHIN_S, Mark
 from rheos.connectors.kafka.producing import CLOSED_WITHIN_S, Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
 from rheos.connectors.staging_room import StagingRoom
-from rheos.errors import InputError, RheosError, UnavailableError
-from rheos.outside_calls import OutsideCall
+from rheos.core.errors import InputError, RheosError, UnavailableError
 
 T = TypeVar("T")
 

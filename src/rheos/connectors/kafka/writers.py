@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.epoch_committer import EpochCommitter
@@ -17,11 +17,11 @@ from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
 from rheos.connectors.kafka.staged_epochs import EpochStaging
 from rheos.connectors.kafka.transactions import Transactions
-from rheos.errors import CheckpointError
-from rheos.outside_calls import OutsideCall
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.redaction import redacted_repr
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.redaction import redacted_repr
 
 _ENCODED_ROWS = 8_192
 """At once, at the most."""

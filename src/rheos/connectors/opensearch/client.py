@@ -13,12 +13,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.headers import check_header_value
 from rheos.connectors.urls import url_parts
-from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
-from rheos.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
-from rheos.outside_calls import OutsideCall
+from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 LOGGER = logging.getLogger("rheos.opensearch")
 """Why something is tried again."""

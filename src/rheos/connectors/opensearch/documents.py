@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.schemas import check_column, shown_row
-from rheos.errors import InputError, SchemaError
+from rheos.core.connectors.schemas import check_column, shown_row
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.protocol.elements import Batch
 from rheos.formats import json
-from rheos.protocol.elements import Batch
 
 _MAX_ID_BYTES = 512
 MOST_VERSION = (1 << 63) - 1

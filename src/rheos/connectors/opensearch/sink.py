@@ -18,13 +18,13 @@ from rheos.connectors.opensearch.documents import (
     newest_of_each,
 )
 from rheos.connectors.patience import Patience
-from rheos.connectors.rejected import OnError, check_on_error
-from rheos.connectors.schemas import check_changes_key
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.errors import ProgramError, UnavailableError
-from rheos.protocol.durations import duration_ms
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.schemas import check_changes_key
+from rheos.core.errors import ProgramError, UnavailableError
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 
 _TOGETHER_ROWS = 4096
 _INDEX = re.compile(r"[a-z0-9.][a-z0-9._-]{0,200}")

@@ -21,15 +21,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rheos.bounded_calls import BoundedCalls
-from rheos.connectors.contract import (
-    EndOfSplit,
-    Pending,
-    Polled,
-    ReaderContext,
-    SourceClient,
-    SplitReader,
-)
+from rheos.connectors.calls.bounded_calls import BoundedCalls
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.change_translation import ChangeTranslation
@@ -49,15 +42,22 @@ from rheos.connectors.postgres.slots import (
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.postgres.watched import STATEMENT, ServerCheck, WatchedSession
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import (
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    SourceClient,
+    SplitReader,
+)
+from rheos.core.errors import (
     ConfigurationError,
     InputError,
     RheosError,
     UnavailableError,
     unexpected,
 )
-from rheos.protocol.elements import Batch
-from rheos.threads import thread
+from rheos.core.protocol.elements import Batch
 
 AHEAD_BYTES = 1 << 25
 AWAY = "server_away"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rheos.errors import InputError, InternalError
+from rheos.core.errors import InputError, InternalError
 
 Key: TypeAlias = tuple[int | str, ...]
 """In PostgreSQL's order of whole numbers, and of text by its bytes."""

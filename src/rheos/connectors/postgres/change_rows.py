@@ -11,8 +11,8 @@ import pyarrow as pa
 from rheos.connectors.postgres.change_positions import Key
 from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.pgoutput import Relation, Value, Values
-from rheos.errors import InputError, ProgramError
-from rheos.protocol.elements import Batch
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.protocol.elements import Batch
 
 Known: TypeAlias = Literal["op", "before", "commit_time", "lsn", "unchanged"]
 Op: TypeAlias = Literal["snapshot", "insert", "update", "delete", "truncate"]

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import InputError
+from rheos.core.errors import InputError
 from rheos.formats.decimal_text import cast_text
 
 _TYPES: Mapping[str, pa.DataType] = {

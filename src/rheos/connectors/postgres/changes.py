@@ -10,7 +10,6 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_positions import lsn_of
 from rheos.connectors.postgres.change_rows import ChangeRows, Known, ReadColumn, known_fields
@@ -20,9 +19,10 @@ from rheos.connectors.postgres.connection import ServerOptions, ServerSession, c
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.slots import make_ready
 from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
-from rheos.connectors.schemas import resolve
-from rheos.errors import ConfigurationError, ProgramError, SchemaError
-from rheos.site import located_at_call
+from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.site import located_at_call
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _WHOLE = ("smallint", "integer", "bigint")

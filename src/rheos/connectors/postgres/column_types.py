@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from rheos.connectors.postgres.exact_times import OUR_ERA, exact_times, with_era
-from rheos.protocol.elements import Batch
-from rheos.protocol.time_bounds import has_times_outside
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import has_times_outside
 
 _INTEGERS = ("bigint", "integer", "smallint", "numeric", "double precision", "real")
 _FLOATS = ("double precision", "real", "numeric")

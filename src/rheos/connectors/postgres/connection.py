@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from rheos.connectors.postgres.errors import postgres_error
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.redaction import without
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.redaction import without
 
 Row: TypeAlias = tuple[Any, ...]
 

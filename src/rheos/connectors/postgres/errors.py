@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 if TYPE_CHECKING:
     from rheos.connectors.postgres.connection import ServerOptions

@@ -7,11 +7,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from rheos.errors import InputError
+from rheos.core.errors import InputError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import shown_record, shown_value
+from rheos.core.protocol.time_bounds import Years, first_row
 from rheos.formats.times_as_text import with_writable_times
-from rheos.protocol.elements import Batch
-from rheos.protocol.shown_rows import shown_record, shown_value
-from rheos.protocol.time_bounds import Years, first_row
 
 OUR_ERA = Years(1, 300_000)
 """The years that are written as they are; PostgreSQL ends in 294276."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.connectors.postgres.change_values import from_text, read_as
 from rheos.connectors.postgres.column_types import as_strings, column_types, takes
 from rheos.connectors.postgres.connection import (
@@ -21,9 +20,10 @@ from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
 from rheos.connectors.postgres.watched import WatchedSession
-from rheos.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 
 _WITHIN = "SET statement_timeout TO '20s'"
 _CANCELED = "57014"

@@ -13,7 +13,7 @@ from rheos.connectors.postgres.connection import ServerOptions, client, quoted
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.pgoutput import MalformedMessageError
 from rheos.connectors.postgres.watched import STATEMENT
-from rheos.errors import UnavailableError
+from rheos.core.errors import UnavailableError
 
 _WAL = struct.Struct(">QQq")
 _KEEPALIVE = struct.Struct(">QqB")

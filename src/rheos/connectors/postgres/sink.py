@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.postgres.column_types import column_types
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.retrying import RetryingSession
@@ -22,9 +21,10 @@ from rheos.connectors.postgres.tables import (
     find_table,
 )
 from rheos.connectors.postgres.writing import StagedRowsCommitter, TableStagingWriter, TableTarget
-from rheos.connectors.schemas import check_changes_key
-from rheos.errors import InternalError, ProgramError, SchemaError
-from rheos.site import located_at_call
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.schemas import check_changes_key
+from rheos.core.errors import InternalError, ProgramError, SchemaError
+from rheos.core.site import located_at_call
 
 Mode = Literal["append", "upsert"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rheos.connectors.postgres.change_positions import ChangesPosition, left_at, lsn_of, lsn_text
 from rheos.connectors.postgres.connection import ServerSession, client, quoted
 from rheos.connectors.postgres.tables import TargetTable
-from rheos.errors import ConfigurationError, InputError
+from rheos.core.errors import ConfigurationError, InputError
 
 _ANEW = (
     "a job leaves nothing out in silence. Start it anew, without its checkpoints: it begins with a "

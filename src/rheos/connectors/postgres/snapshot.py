@@ -12,7 +12,7 @@ from pyarrow import csv
 from rheos.connectors.postgres.change_positions import Key, SnapshotRange, lsn_of
 from rheos.connectors.postgres.change_rows import ChangeRows, ReadColumn, snapshot_batch
 from rheos.connectors.postgres.connection import ServerSession, listed, quoted
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 _BLOCK_ROWS = 8192
 _BLOCK_BYTES = 4 << 20

@@ -29,9 +29,9 @@ from rheos.connectors.postgres.staged_rows import (
 )
 from rheos.connectors.postgres.tables import find_table_by_sql
 from rheos.connectors.staged_files import read_staged
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt
-from rheos.redaction import redacted_repr
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt
+from rheos.core.redaction import redacted_repr
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,8 +23,8 @@ import msgspec
 from rheos.connectors.postgres.connection import ServerSession, client, listed, quoted
 from rheos.connectors.postgres.tables import TargetTable
 from rheos.connectors.staged_files import StagedRowsFile
-from rheos.errors import UnrestorableError
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.ids import Attempt, JobId
 
 ROW = "rheos_row"
 """The column of an epoch's table with the place of each row in it: the last row of a key wins."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rheos.connectors.postgres.column_types import new_type, rounds, takes
 from rheos.connectors.postgres.connection import ServerSession, listed, quoted
-from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 
 _KINDS = {"r": "a table", "p": "a partitioned table", "f": "a foreign table", "v": "a view"}
 _NAME_BYTES = 63

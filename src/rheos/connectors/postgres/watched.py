@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
-from rheos.outside_calls import OutsideCall
 
 T = TypeVar("T")
 

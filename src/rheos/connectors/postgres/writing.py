@@ -13,8 +13,6 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.back_off import BackOff
-from rheos.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.postgres.column_types import as_csv
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client, quoted
@@ -37,11 +35,13 @@ from rheos.connectors.postgres.tables import TargetTable
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile
 from rheos.connectors.staging_room import StagingRoom
-from rheos.errors import CheckpointError, FencedError, RheosError, UnavailableError
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.shown_rows import shown_record
-from rheos.redaction import redacted_repr
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.errors import CheckpointError, FencedError, RheosError, UnavailableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.shown_rows import shown_record
+from rheos.core.redaction import redacted_repr
 
 LOGGER = logging.getLogger("rheos.sinks")
 SERVER_AWAY = "server_away"

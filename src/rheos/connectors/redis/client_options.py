@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rheos.connectors.urls import url_parts
-from rheos.errors import ConfigurationError, ProgramError
-from rheos.redaction import without
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.redaction import without
 
 _URL = (
     'write "redis://host:6379/0", with :password@ or user:password@ before the host where it asks for '

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from rheos.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.patience import Patience
 from rheos.connectors.redis.client_options import ANSWER_S, RedisOptions, client
 from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.errors import redis_error
-from rheos.errors import UnavailableError
-from rheos.outside_calls import OutsideCall
+from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")
 _Answers: TypeAlias = "tuple[list[Any], RefusedError | None]"

@@ -15,10 +15,10 @@ from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.connection import RedisConnection
 from rheos.connectors.redis.text import from_bytes
-from rheos.connectors.rejected import BadRecord, OnError, bad_record, rejected_schema
-from rheos.errors import SchemaError
-from rheos.formats.contract import Decoder, Format
-from rheos.protocol.elements import Batch
+from rheos.core.connectors.rejected import BadRecord, OnError, bad_record, rejected_schema
+from rheos.core.errors import SchemaError
+from rheos.core.formats.contract import Decoder, Format
+from rheos.core.protocol.elements import Batch
 
 REJECTED = rejected_schema(
     pa.field("stream", pa.string(), nullable=False), pa.field("id", pa.string(), nullable=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 _PASSES = (
     "LOADING",

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from rheos.connectors.redis.commands import concatenated
 from rheos.connectors.redis.text import to_bytes
-from rheos.connectors.schemas import check_column, is_bytes, shown_row
-from rheos.errors import InputError, ProgramError
+from rheos.core.connectors.schemas import check_column, is_bytes, shown_row
+from rheos.core.errors import InputError, ProgramError
 
 Separators: TypeAlias = Literal["refuse", "escape", "keep"]
 """Treatment of a value that contains the separator after its column."""

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.formatted import check_format, rows_of
-from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import argument, bulk, command, concatenated, head, of_texts
 from rheos.connectors.redis.connection import RedisConnection, RefusedError
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import check_fields, from_bytes
-from rheos.connectors.schemas import resolve
-from rheos.errors import InputError
-from rheos.formats.contract import Format
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import InputError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 
 _DOING = "keys cannot be looked up in Redis"
 

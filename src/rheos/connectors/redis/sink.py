@@ -35,13 +35,13 @@ from rheos.connectors.redis.connection import (
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import as_fields, check_fields
 from rheos.connectors.redis.witness import Witness
-from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.formats.contract import Format
-from rheos.protocol.durations import duration_ms
-from rheos.protocol.elements import Batch
-from rheos.site import located_at_call
+from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.elements import Batch
+from rheos.core.site import located_at_call
 
 _TOGETHER_ROWS = 4096
 _TOGETHER_BYTES = 4 << 20

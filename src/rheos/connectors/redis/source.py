@@ -10,19 +10,19 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.connection import RedisPatience
 from rheos.connectors.redis.entries import REJECTED, EntryDecoding, EntryId, StreamEntries
 from rheos.connectors.redis.stream import StreamReader, StreamSplit
 from rheos.connectors.redis.text import check_fields
-from rheos.connectors.rejected import OnError, check_on_error
-from rheos.connectors.schemas import resolve
-from rheos.errors import InputError, ProgramError
-from rheos.formats.contract import Format
-from rheos.protocol.durations import duration_ms
-from rheos.site import located_at_call
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.formats.contract import Format
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.site import located_at_call
 
 OnTrimmed = Literal["fail", "continue"]
 Moment: TypeAlias = str | datetime | int

@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rheos.connectors.back_off import BackOff
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.entries import (
     REJECTED,
@@ -26,10 +24,19 @@ from rheos.connectors.redis.entries import (
     StreamEntry,
 )
 from rheos.connectors.redis.errors import may_pass, redis_error
-from rheos.connectors.rejected import SKIPPED, rejected_rows
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.errors import InputError
-from rheos.protocol.ports import Completion
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    SplitReader,
+)
+from rheos.core.connectors.rejected import SKIPPED, rejected_rows
+from rheos.core.errors import InputError
+from rheos.core.protocol.ports import Completion
 
 _CHUNK_ENTRIES = 2048
 _CHUNK_BYTES = 8 << 20

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import is_bytes
-from rheos.errors import SchemaError
+from rheos.core.connectors.schemas import is_bytes
+from rheos.core.errors import SchemaError
+from rheos.core.protocol.elements import Batch
 from rheos.formats.decimal_text import cast_text
 from rheos.formats.sifting import RowsError, sift
 from rheos.formats.times_as_text import with_writable_times
-from rheos.protocol.elements import Batch
 
 _HELD = (
     pa.types.is_boolean,

@@ -13,7 +13,7 @@ from typing import Any
 
 from rheos.connectors.redis.client_options import client
 from rheos.connectors.redis.commands import command
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 _LOOKED_FOR = 8
 """Number of keys that are looked for."""

@@ -8,12 +8,12 @@ import math
 import socket
 import threading
 
-from rheos.connectors.contract import Polled, SplitReader
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.calls.threads import thread
 from rheos.connectors.inbox import Inbox
-from rheos.connectors.rejected import SKIPPED
-from rheos.errors import InputError, RheosError, unexpected
-from rheos.outside_calls import OutsideCall
-from rheos.threads import thread
+from rheos.core.connectors.contract import Polled, SplitReader
+from rheos.core.connectors.rejected import SKIPPED
+from rheos.core.errors import InputError, RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")
 """Why there is no connection, once for each time that it is lost."""

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.inbox import REJECTED, Inbox
-from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.socket.reader import SocketReader
-from rheos.errors import ProgramError
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.errors import ProgramError
+from rheos.core.formats.contract import Format
+from rheos.core.site import located_at_call
 from rheos.formats import text
-from rheos.formats.contract import Format
-from rheos.site import located_at_call
 
 _HELD_BYTES = 1 << 20
 """Of lines that wait: so much may be in a checkpoint."""

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import InputError
-from rheos.protocol.casts import cast_exactly
+from rheos.core.errors import InputError
+from rheos.core.protocol.casts import cast_exactly
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 

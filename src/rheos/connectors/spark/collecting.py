@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from rheos.errors import JobFailedError
+from rheos.core.errors import JobFailedError
 
 _LAST = "__last"
 """The column that is true in the trailer alone."""

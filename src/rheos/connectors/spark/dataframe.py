@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.hybrid import HybridSource
 from rheos.connectors.spark.staging import POSITIONS, staged
 from rheos.connectors.spark.stream import StreamSource
 from rheos.connectors.spark.stream_query import StreamSettings
-from rheos.connectors.times import TimeColumn, is_time
-from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.times import TimeColumn, is_time
 
 
 def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:

@@ -26,7 +26,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checked import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
@@ -49,9 +48,10 @@ from rheos.connectors.spark.staging_writer import (
     stored_schema,
 )
 from rheos.connectors.spark.workers import module_lacking
-from rheos.connectors.times import TimeColumn
 from rheos.connectors.wrapped import WrappedReader
-from rheos.errors import CheckpointError, InputError, SchemaError
+from rheos.core.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
+from rheos.core.errors import CheckpointError, InputError, SchemaError
+from rheos.core.times import TimeColumn
 
 POSITIONS = "a DataFrame"
 """What the splits and positions of staged rows are, whatever made them."""

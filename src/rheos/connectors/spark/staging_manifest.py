@@ -19,7 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from rheos.connectors.files.checked import BLOCK_BYTES
-from rheos.protocol.sealed import Sealed
+from rheos.core.protocol.sealed import Sealed
 
 MANIFEST = "manifest.json"
 FORMAT = 2

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.files.checked import ChecksummingFile
 from rheos.connectors.files.remote import url_to_fs
-from rheos.connectors.schemas import shown_row
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import (
     StagedFile,
 )
-from rheos.connectors.times import epoch_ms
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
+from rheos.core.connectors.schemas import shown_row
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
+from rheos.core.times import epoch_ms
 
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.spark.stream_query import StreamQuery, StreamSettings
-from rheos.errors import ConfigurationError
-from rheos.protocol.durations import Duration, duration_ms
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.durations import Duration, duration_ms
 
 LANES = 4
 MAX_UNREAD = 100

@@ -22,7 +22,10 @@ from typing import Protocol
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.contract import (
+from rheos.connectors.spark.staging import file_at, open_staged
+from rheos.connectors.spark.staging_manifest import Manifest, StagedFile
+from rheos.connectors.spark.stream_folder import StreamFolder
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
     Polled,
@@ -33,11 +36,8 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.connectors.spark.staging import file_at, open_staged
-from rheos.connectors.spark.staging_manifest import Manifest, StagedFile
-from rheos.connectors.spark.stream_folder import StreamFolder
-from rheos.errors import InputError, UnrestorableError
-from rheos.protocol.ports import Completion, IoExecutor
+from rheos.core.errors import InputError, UnrestorableError
+from rheos.core.protocol.ports import Completion, IoExecutor
 
 _LOOK_AGAIN_US = 100_000
 """How often a lane looks for the next batch."""

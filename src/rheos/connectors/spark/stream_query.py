@@ -23,7 +23,7 @@ from rheos.connectors.spark.reasons import reason_of
 from rheos.connectors.spark.staging import check_same, stage
 from rheos.connectors.spark.stream_folder import StreamFolder, StreamNote
 from rheos.connectors.spark.stream_lanes import StagedStream, lane_of
-from rheos.errors import (
+from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
     InputError,
@@ -33,7 +33,7 @@ from rheos.errors import (
     UnrestorableError,
     unexpected,
 )
-from rheos.protocol.splits import LISTING_TRIES
+from rheos.core.protocol.splits import LISTING_TRIES
 
 _MAX_DEATHS = 3
 """A query that has died so often without a batch in between is started again; then no more in the

@@ -10,7 +10,7 @@ from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of
 from rheos.connectors.spark.table_session import publishing
 from rheos.connectors.spark.table_writer import Staging
 from rheos.connectors.tables import TableFormat
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,18 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from rheos.bounded_calls import LoneCalls
-from rheos.connectors.contract import Committer
+from rheos.connectors.calls.bounded_calls import LoneCalls
+from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files.committer import STAGING, FileCommitter
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.outages import is_outage
 from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, decode_part
 from rheos.connectors.spark.types import spark_schema
-from rheos.errors import CheckpointError, UnavailableError, UnrestorableError
-from rheos.outside_calls import OutsideCall
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.connectors.contract import Committer
+from rheos.core.connectors.outages import is_outage
+from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
+from rheos.core.protocol.ids import Attempt, JobId
 
 PUBLICATION = OutsideCall(
     server="Spark",

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from rheos.connectors.spark.types import arrow_schema, spark_schema
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
 
 _WIDER = {
     "tinyint": ("smallint", "int", "bigint"),

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from rheos.connectors.spark.reasons import reason_of
-from rheos.errors import CheckpointError, ConfigurationError, SchemaError, UnavailableError
+from rheos.core.errors import CheckpointError, ConfigurationError, SchemaError, UnavailableError
 
 
 def active_session(what: str) -> SparkSession:

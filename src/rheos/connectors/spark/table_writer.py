@@ -13,13 +13,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.contract import SinkContext, SinkWriter
 from rheos.connectors.files.committer import FileCommittable, checked
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.spark.casts import cast_rows
+from rheos.core.connectors.contract import SinkContext, SinkWriter
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
 from rheos.formats.times_as_text import with_writable_times
-from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
 
 _OPEN_PARTITIONS = 32
 """With rows of more partitions than these in one checkpoint, files are closed early."""

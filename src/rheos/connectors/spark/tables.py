@@ -12,7 +12,6 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import types as sql
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.collecting import collected
 from rheos.connectors.spark.table import SparkTable
@@ -24,8 +23,9 @@ from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import Staging, TableWriter
 from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
 from rheos.connectors.tables import FORMATS, TableFormat, TableSink
-from rheos.errors import ConfigurationError, SchemaError
-from rheos.protocol.shapes import FieldShape, TypeShape
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.errors import ConfigurationError, SchemaError
+from rheos.core.protocol.shapes import FieldShape, TypeShape
 
 T = TypeVar("T")
 

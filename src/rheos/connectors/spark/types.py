@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from rheos.connectors.spark.casts import Rows, cast_rows
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
 
 _METADATA = b"SPARK::metadata::json"
 """Where a field of an Arrow schema keeps the metadata of Spark's; PySpark's own name for it."""

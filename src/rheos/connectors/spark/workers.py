@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 _LACKS = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 

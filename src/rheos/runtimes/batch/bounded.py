@@ -6,10 +6,10 @@ import dataclasses
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, ProgramError, RheosError
-from rheos.graph.nodes import OwnSpec, SourceSpec
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
-from rheos.protocol.elements import SWM
+from rheos.core.errors import ConfigurationError, ProgramError, RheosError
+from rheos.core.graph.nodes import OwnSpec, SourceSpec
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import SWM
 
 
 def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:

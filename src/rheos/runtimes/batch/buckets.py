@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.protocol.columns import plain_type
-from rheos.protocol.elements import Batch
-from rheos.protocol.hashing import NullKeyError, hash_keys
-from rheos.protocol.state_config import MIB
+from rheos.core.protocol.columns import plain_type
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.hashing import NullKeyError, hash_keys
+from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
 from rheos.runtimes.batch.outlets import Outlet, Rows

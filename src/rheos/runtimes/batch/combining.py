@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from rheos.operators.contract import OperatorContext
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import Batch
-from rheos.protocol.snapshots import SnapshotPart, StateKind
-from rheos.protocol.state_config import MIB
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.snapshots import SnapshotPart, StateKind
+from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack

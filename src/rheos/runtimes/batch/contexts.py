@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rheos.graph.nodes import SourceSpec
-from rheos.host.inline_io import InlineIo
-from rheos.host.io import SystemClock
-from rheos.operators.contract import OperatorContext
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.ids import Attempt
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.batch.tasks import Task
-from rheos.spark import job_files
+from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.spark import job_files
 
 
 def partition_number() -> int:

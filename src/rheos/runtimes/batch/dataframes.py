@@ -29,12 +29,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rheos.connectors.spark.types import spark_schema
-from rheos.graph.dealing import PartitionBy
-from rheos.graph.nodes import OwnSpec, SourceSpec, WindowSpec
-from rheos.host.pickling import pack
-from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.graph.dealing import PartitionBy
+from rheos.core.graph.nodes import OwnSpec, SourceSpec, WindowSpec
+from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.buckets import bucket_bits
 from rheos.runtimes.batch.layout import (
     ANY_BUCKET,
@@ -62,9 +61,10 @@ from rheos.runtimes.batch.tasks import (
     RowsOutput,
     UnpackTask,
 )
-from rheos.spark.job_files import brought
-from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import worker_task
+from rheos.runtimes.host.pickling import pack
+from rheos.runtimes.spark.job_files import brought
+from rheos.runtimes.spark.session import single_threaded_workers
+from rheos.runtimes.spark.shipping import worker_task
 
 _HOST = "rheos.runtimes.batch.partition_host"
 

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from rheos.connectors.spark.collecting import collected
-from rheos.errors import JobFailedError
-from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.errors import JobFailedError
+from rheos.core.plan.physical import Chain, PhysicalPlan
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.layout import NOTE_PORT
 from rheos.runtimes.batch.notes import AnyNote, Ended, Handed, decoder

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rheos.protocol.elements import Batch
-from rheos.protocol.state_config import MIB
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.state_config import MIB
 
 ROWS_AT_ONCE = 1 << 19
 _BYTES_AT_ONCE = 32 * MIB

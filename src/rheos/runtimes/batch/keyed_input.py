@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rheos.protocol.elements import TS
-from rheos.protocol.state_config import MIB
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch.layout import HASH
 
 BATCHES = 4

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.runtimes.batch.buckets import converted, hashed_schema, without_hashes
 from rheos.runtimes.batch.layout import HASH
 from rheos.runtimes.batch.sorted_runs import Order

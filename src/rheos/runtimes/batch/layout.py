@@ -21,7 +21,7 @@ from itertools import repeat
 
 import pyarrow as pa
 
-from rheos.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch
 
 NOTE_PORT = -1
 """The port of a packed note."""

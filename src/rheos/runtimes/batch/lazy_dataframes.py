@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from rheos.graph.nodes import SinkSpec
-from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import Chain, PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for

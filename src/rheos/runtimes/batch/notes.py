@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.ids import OperatorId
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.ids import OperatorId
 
 
 class Note(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -15,21 +15,19 @@ from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Pending
-from rheos.errors import RheosError
-from rheos.graph.nodes import ProcessSpec, SourceSpec
-from rheos.host.closing import close_logged
-from rheos.host.garbage import collecting_seldom
-from rheos.host.scratch import scratch_folder
-from rheos.operators.build import build
-from rheos.operators.contract import Begun, Operator, OperatorContext, OperatorSpec
-from rheos.operators.process import ProcessOperator
-from rheos.operators.source import EndOfInput
-from rheos.operators.window.operator import WindowAggregateOperator
-from rheos.operators.window.windowed import WindowOperator
-from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import CheckpointId
+from rheos.core.connectors.contract import Pending
+from rheos.core.errors import RheosError
+from rheos.core.graph.nodes import ProcessSpec, SourceSpec
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Begun, Operator, OperatorContext, OperatorSpec
+from rheos.core.operators.process import ProcessOperator
+from rheos.core.operators.source import EndOfInput
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.task.tree import OperatorTree
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
@@ -57,7 +55,9 @@ from rheos.runtimes.batch.tasks import (
     Task,
     UnpackTask,
 )
-from rheos.task.tree import OperatorTree
+from rheos.runtimes.host.closing import close_logged
+from rheos.runtimes.host.garbage import collecting_seldom
+from rheos.runtimes.host.scratch import scratch_folder
 
 Tree: TypeAlias = OperatorTree[pa.RecordBatch]
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rheos.graph.dealing import PartitionBy
-from rheos.graph.nodes import (
+from rheos.core.graph.dealing import PartitionBy
+from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
     ExpressionSpec,
@@ -25,10 +25,10 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.types import columns_read
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
-from rheos.protocol.elements import visible
-from rheos.protocol.ids import ChainId
+from rheos.core.graph.types import columns_read
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import ChainId
 
 
 def needed_columns(plan: PhysicalPlan, chain: Chain) -> frozenset[str]:

@@ -33,9 +33,9 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from rheos.graph.expression_trees import tree_of
-from rheos.graph.nodes import MAIN, ExpressionSpec
-from rheos.plan.physical import Chain, Route, ToOperator
+from rheos.core.graph.expression_trees import tree_of
+from rheos.core.graph.nodes import MAIN, ExpressionSpec
+from rheos.core.plan.physical import Chain, Route, ToOperator
 from rheos.runtimes.batch.pushdown_constants import constants_of, is_text, literal_of, spark_float
 
 MAX_VALUES = 200

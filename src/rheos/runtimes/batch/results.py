@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink
-from rheos.errors import ConfigurationError, JobFailedError
-from rheos.graph.nodes import MAIN, SinkSpec, UnionSpec
-from rheos.operators.contract import OutputType
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
-from rheos.protocol.elements import visible
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.state_config import MIB
+from rheos.core.errors import ConfigurationError, JobFailedError
+from rheos.core.graph.nodes import MAIN, SinkSpec, UnionSpec
+from rheos.core.operators.contract import OutputType
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT
 from rheos.runtimes.batch.notes import Handed
 

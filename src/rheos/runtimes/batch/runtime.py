@@ -15,10 +15,22 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink
-from rheos.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
-from rheos.errors import RheosError
-from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.job import (
+from rheos.core.errors import RheosError
+from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.execution import run
+from rheos.runtimes.batch.lazy_dataframes import explained
+from rheos.runtimes.batch.staging import staged_for
+from rheos.runtimes.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
+from rheos.runtimes.job import (
     JobConfig,
     JobHandle,
     JobResult,
@@ -27,20 +39,8 @@ from rheos.job import (
     OperatorStatus,
     WithoutCheckpoints,
 )
-from rheos.observe import figures as f
-from rheos.observe.model import JobFigures
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.protocol.accumulated import Accumulated
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.readings import Reading
-from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.bounded import bounded_plan
-from rheos.runtimes.batch.execution import run
-from rheos.runtimes.batch.lazy_dataframes import explained
-from rheos.runtimes.batch.staging import staged_for
-from rheos.spark.session import activate, get_session
-from rheos.spark.shipping import worker_error
+from rheos.runtimes.spark.session import activate, get_session
+from rheos.runtimes.spark.shipping import worker_error
 
 _LISTEN_EVERY_S = 1.0
 _ENDED = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rheos.graph.nodes import MAIN, UnionSpec
-from rheos.operators.contract import OutputType
-from rheos.plan.physical import (
+from rheos.core.graph.nodes import MAIN, UnionSpec
+from rheos.core.operators.contract import OutputType
+from rheos.core.plan.physical import (
     Chain,
     Edge,
     Exchange,
@@ -24,7 +24,7 @@ from rheos.plan.physical import (
     ToEdge,
     ToOperator,
 )
-from rheos.protocol.ids import ChainId, OperatorId
+from rheos.core.protocol.ids import ChainId, OperatorId
 
 _Reader = tuple[int | None, tuple[tuple[OperatorId, str, int], ...]]
 """How wide a chain is, the outputs that it reads, and by which ports."""

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rheos.errors import StateError
-from rheos.protocol.state_config import MIB
+from rheos.core.errors import StateError
+from rheos.core.protocol.state_config import MIB
 
 _BLOCK_ROWS = 1 << 14
 _BLOCK_BYTES = 4 * MIB

@@ -10,16 +10,16 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.casts import cast_array
 from rheos.connectors.wrapped import WrappedReader
-from rheos.errors import InputError
-from rheos.graph.nodes import SourceSpec
-from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.source import SourceOperator
-from rheos.operators.source_split import NO_ORDER
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
+from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.core.errors import InputError
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.source import SourceOperator
+from rheos.core.operators.source_split import NO_ORDER
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
-from rheos.connectors.contract import Split
 from rheos.connectors.files.listing import FileToRead
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.dataframe import DataFrameSource, session_of
-from rheos.errors import ConfigurationError, RheosError
-from rheos.graph.nodes import (
+from rheos.core.connectors.contract import Split
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.graph.nodes import (
     MAIN,
     OwnSpec,
     ProcessSpec,
@@ -40,9 +40,9 @@ from rheos.graph.nodes import (
     SourceSpec,
     WindowSpec,
 )
-from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
-from rheos.protocol.ids import ChainId
+from rheos.core.plan.physical import Chain, PhysicalPlan
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
+from rheos.core.protocol.ids import ChainId
 from rheos.runtimes.batch.footers import Unfit, columns_in_files
 from rheos.runtimes.batch.pruning import needed_columns
 from rheos.runtimes.batch.pushdown import PushColumn, superset_filter

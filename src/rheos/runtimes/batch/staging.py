@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from pyspark import SparkContext
 
-from rheos.checkpoint.names import safe_name
 from rheos.connectors.spark.dataframe import streams_in
-from rheos.driver.sources_and_sinks import sinks_stage, sources, staged_sinks, staged_sources
-from rheos.errors import ConfigurationError
-from rheos.host.scratch import folder_of
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.driver.sources_and_sinks import sinks_stage, sources, staged_sinks, staged_sources
+from rheos.runtimes.host.scratch import folder_of
+from rheos.runtimes.job import JobConfig
 
 
 def staged_for(

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.graph.dealing import PartitionBy
-from rheos.graph.job_context import JobContext
-from rheos.plan.physical import Chain, Edge, PlannedOperator
-from rheos.protocol.ids import JobId
-from rheos.protocol.state_config import StateConfig
+from rheos.core.graph.dealing import PartitionBy
+from rheos.core.graph.job_context import JobContext
+from rheos.core.plan.physical import Chain, Edge, PlannedOperator
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.source_input import SourceInput
 
 

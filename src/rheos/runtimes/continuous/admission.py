@@ -17,9 +17,9 @@ from urllib.parse import urlparse
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from rheos.errors import RheosError, unexpected
-from rheos.host.sockets import listen
+from rheos.core.errors import RheosError, unexpected
 from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.host.sockets import listen
 
 _ZAP = "inproc://zeromq.zap.01"
 _OVER = "inproc://admission"

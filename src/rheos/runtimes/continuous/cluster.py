@@ -8,9 +8,9 @@ import time
 
 from pyspark import SparkContext
 
-from rheos.errors import ConfigurationError
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.job import JobConfig
 
 _EXECUTORS_WITHIN_S = 60.0
 _IN_DRIVER = re.compile(r"local(\[.*\])?")

@@ -1,8 +1,8 @@
 """The control channel between the driver and its workers: joining, messages, leases.
 
 A worker says `Join`; once all have, the driver sends each a `Welcome` with everyone's data address.
-Then the two exchange the messages of `rheos.protocol.control`, and a `Heartbeat` each, from threads of
-their own: neither a slow function nor a slow store silences them. Who has not heard of the other for
+Then the two exchange the messages of `rheos.core.protocol.control`, and each sends a `Heartbeat` from a
+thread of its own: neither a slow function nor a slow store silences them. Who has not heard of the other for
 the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So a worker that
 was frozen, or cut off, and comes back leaves at once, whatever waits to be read (CP6).
 
@@ -18,11 +18,11 @@ import math
 
 import msgspec
 
-from rheos.errors import TransportError
-from rheos.host.sockets import is_of
-from rheos.protocol import control
-from rheos.protocol.decoding import BoundedDecoder
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import TransportError
+from rheos.core.protocol import control
+from rheos.core.protocol.decoding import BoundedDecoder
+from rheos.core.protocol.ids import Attempt
+from rheos.runtimes.host.sockets import is_of
 
 _HEARTBEATS = 5
 """How many fit into the timeout, at least."""

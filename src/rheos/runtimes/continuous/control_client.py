@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import zmq
 
-from rheos.errors import RheosError, TransportError, unexpected
-from rheos.protocol import control
-from rheos.protocol.decoding import MalformedError
+from rheos.core.errors import RheosError, TransportError, unexpected
+from rheos.core.protocol import control
+from rheos.core.protocol.decoding import MalformedError
 from rheos.runtimes.continuous.control import (
     MAX_MESSAGE_BYTES,
     FromDriver,

@@ -12,11 +12,10 @@ from typing import NamedTuple, TypeAlias
 
 import zmq
 
-from rheos.errors import RheosError, TransportError, unexpected
-from rheos.host.sockets import listen
-from rheos.protocol import control
-from rheos.protocol.decoding import MalformedError
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import RheosError, TransportError, unexpected
+from rheos.core.protocol import control
+from rheos.core.protocol.decoding import MalformedError
+from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.control import (
     MAX_MESSAGE_BYTES,
@@ -33,6 +32,7 @@ from rheos.runtimes.continuous.control import (
     wait_ms,
 )
 from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.host.sockets import listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class ControlServer:
     """The driver's end: a thread of its own listens, admits and keeps the leases, so that they hold
     also while the master writes to a slow store. The methods are for one thread, the master's.
 
-    `where` is as in `rheos.host.sockets.listen`, `timeout_ms` the heartbeat timeout. What fails the
-    thread is raised by `poll`.
+    `where` is as in `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll`
+    raises what ends the thread.
     """
 
     def __init__(

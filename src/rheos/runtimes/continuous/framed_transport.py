@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.errors import TransportError
-from rheos.host.sockets import is_of
-from rheos.protocol import wire
-from rheos.protocol.elements import Batch, Element, Mark
-from rheos.protocol.ids import Attempt, ChannelId
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.elements import Batch, Element, Mark
+from rheos.core.protocol.ids import Attempt, ChannelId
+from rheos.runtimes.host.sockets import is_of
 
 Part: TypeAlias = bytes | memoryview
 

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from pyspark import SparkContext
 
-from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.savepoint import Restore
-from rheos.connectors.contract import Split
-from rheos.driver.launcher import LauncherEvent, deployment
-from rheos.errors import (
+from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.connectors.contract import Split
+from rheos.core.errors import (
     LESS_MEMORY,
     FencedError,
     JobFailedError,
@@ -26,22 +25,23 @@ from rheos.errors import (
     WorkerLostError,
     unexpected,
 )
-from rheos.host.memory_room import memory_limit, oom_kills
-from rheos.host.pickling import pack
-from rheos.host.socket_folder import SocketFolder, in_folder
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, OperatorId
-from rheos.protocol.wire import TOKEN_BYTES
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, OperatorId
+from rheos.core.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.cluster import driver_host, slots
 from rheos.runtimes.continuous.control import wait_ms
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
-from rheos.spark.session import is_local, single_threaded_workers
-from rheos.spark.shipping import worker_error, worker_task
-from rheos.spark.worker_exits import signal_of, signal_text
+from rheos.runtimes.driver.launcher import LauncherEvent, deployment
+from rheos.runtimes.host.memory_room import memory_limit, oom_kills
+from rheos.runtimes.host.pickling import pack
+from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark.session import is_local, single_threaded_workers
+from rheos.runtimes.spark.shipping import worker_error, worker_task
+from rheos.runtimes.spark.worker_exits import signal_of, signal_text
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0

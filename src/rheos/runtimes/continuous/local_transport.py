@@ -22,13 +22,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, TransportError
-from rheos.host import memory_files
-from rheos.host.sockets import is_of
-from rheos.protocol import streamed, wire
-from rheos.protocol.ids import Attempt
-from rheos.protocol.streamed import Hello, Lies
+from rheos.core.errors import ConfigurationError, TransportError
+from rheos.core.protocol import streamed, wire
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.streamed import Hello, Lies
 from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
+from rheos.runtimes.host import memory_files
+from rheos.runtimes.host.sockets import is_of
 
 _READ_BYTES = 1 << 16
 _READS_AT_ONCE = 8

@@ -13,13 +13,24 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from rheos.checkpoint.events import After
-from rheos.checkpoint.names import safe_name
-from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
-from rheos.driver.master import Master, enumerate_splits
-from rheos.driver.restart_report import RestartReport
-from rheos.driver.sources_and_sinks import (
+from rheos.core.checkpoint.events import After
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.checkpoint.savepoint import default_directory
+from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
+from rheos.core.metrics.event_log import JobEvent
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.ports import IoExecutor
+from rheos.core.protocol.stacks import StackProfile
+from rheos.core.version import VERSION
+from rheos.runtimes.continuous.cluster import check_slots, most_slots
+from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.runtimes.driver.master import Master, enumerate_splits
+from rheos.runtimes.driver.restart_report import RestartReport
+from rheos.runtimes.driver.sources_and_sinks import (
     as_of_now,
     check_targets,
     prepared_sinks,
@@ -30,25 +41,21 @@ from rheos.driver.sources_and_sinks import (
     stages,
     streams_beside,
 )
-from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
-from rheos.host.io import DetachedIo, SystemClock
-from rheos.host.process_figures import driver_readings
-from rheos.host.scratch import OwnedFolder
-from rheos.host.stores import check_writable, open_store
-from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
-from rheos.observe.event_log import JobEvent
-from rheos.observe.history_files import HistoryView
-from rheos.observe.model import JobFigures
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.ports import IoExecutor
-from rheos.protocol.stacks import StackProfile
-from rheos.runtimes.continuous.cluster import check_slots, most_slots
-from rheos.runtimes.continuous.launcher import SparkLauncher
-from rheos.spark.job_files import brought
-from rheos.spark.jvm import jvm_lost
-from rheos.spark.session import SessionIo, activate, found_session, get_context, get_session, is_local
-from rheos.version import VERSION
+from rheos.runtimes.host.io import DetachedIo, SystemClock
+from rheos.runtimes.host.process_figures import driver_readings
+from rheos.runtimes.host.scratch import OwnedFolder
+from rheos.runtimes.host.stores import check_writable, open_store
+from rheos.runtimes.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.runtimes.spark.job_files import brought
+from rheos.runtimes.spark.jvm import jvm_lost
+from rheos.runtimes.spark.session import (
+    SessionIo,
+    activate,
+    found_session,
+    get_context,
+    get_session,
+    is_local,
+)
 
 _LISTEN_EVERY_S = 1.0
 _LONGEST_WAIT_MS = 250

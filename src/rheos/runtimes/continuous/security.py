@@ -20,7 +20,7 @@ from typing import Protocol
 import zmq
 from zmq.utils import z85
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 _USER = b"rheos"
 _DOMAIN = b"rheos"

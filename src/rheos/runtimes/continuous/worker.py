@@ -15,36 +15,36 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.at_work import works_for
-from rheos.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
-from rheos.graph.nodes import SinkSpec
-from rheos.host.closing import close_logged
-from rheos.host.freed_memory import freed_memory_kept
-from rheos.host.garbage import collect_seldom
-from rheos.host.io import SystemClock, ThreadedIo
-from rheos.host.log_capture import LogCapture
-from rheos.host.process_figures import ProcessFigures
-from rheos.host.scratch import scratch_folder
-from rheos.host.socket_folder import in_folder
-from rheos.host.stack_sampler import StackSampler
-from rheos.host.stores import open_store
-from rheos.host.thread_time import OwnThreadTime
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol import control
-from rheos.protocol.error_data import ErrorData
-from rheos.protocol.ids import Attempt
-from rheos.protocol.stacks import MOST_MS, StackProfile
+from rheos.connectors.calls.at_work import works_for
+from rheos.core.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.stacks import MOST_MS, StackProfile
+from rheos.core.shown import named_error
+from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.slot import Deployment, open_slot
+from rheos.core.version import VERSION
 from rheos.runtimes.continuous.control import Join, JoinRefused
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
-from rheos.shown import named_error
-from rheos.spark import job_files
-from rheos.task.engine import Lifecycle, SubtaskEngine
-from rheos.task.slot import Deployment, open_slot
-from rheos.version import VERSION
+from rheos.runtimes.host.closing import close_logged
+from rheos.runtimes.host.freed_memory import freed_memory_kept
+from rheos.runtimes.host.garbage import collect_seldom
+from rheos.runtimes.host.io import SystemClock, ThreadedIo
+from rheos.runtimes.host.log_capture import LogCapture
+from rheos.runtimes.host.process_figures import ProcessFigures
+from rheos.runtimes.host.scratch import scratch_folder
+from rheos.runtimes.host.socket_folder import in_folder
+from rheos.runtimes.host.stack_sampler import StackSampler
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.host.thread_time import OwnThreadTime
+from rheos.runtimes.spark import job_files
 
 _IO_THREADS = 2
 """For what readers, snapshots, notices and commits submit."""

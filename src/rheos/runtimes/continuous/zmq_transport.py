@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import zmq
 
-from rheos.errors import TransportError
-from rheos.host.sockets import listen
-from rheos.protocol import wire
-from rheos.protocol.ids import Attempt
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
 from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.host.sockets import listen
 
 _MAX_SELECTED = 1024
 """`select` takes no descriptor from here on."""
@@ -46,7 +46,7 @@ class ZmqTransport(FramedTransport):
         where: str,
         security: Security | None,
     ) -> None:
-        """Listens at once, at `where` (`rheos.host.sockets.listen`); then `address` is known."""
+        """Listen at `where` (see `rheos.runtimes.host.sockets.listen`) and set `address`."""
         super().__init__(
             attempt=attempt,
             subtask=subtask,

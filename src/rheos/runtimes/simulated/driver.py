@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.driver.master import Master
+from rheos.runtimes.driver.master import Master
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher

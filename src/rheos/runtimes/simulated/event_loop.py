@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from traceback import FrameSummary
 from typing import Any, TypeVar
 
-from rheos.protocol.ports import Completion
+from rheos.core.protocol.ports import Completion
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.protocol.ports import Store
+from rheos.core.protocol.ports import Store
 
 
 class StoreFolder:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.ports import EventLoop
+from rheos.core.protocol.ports import EventLoop
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.event_loop import InstantEventLoop
 
 

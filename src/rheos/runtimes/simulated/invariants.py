@@ -9,23 +9,23 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from rheos.checkpoint.log_entries import (
+from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
     Origin,
     decode_entry,
 )
-from rheos.checkpoint.log_marks import LOG_BLOCK, floor_of, is_mark
-from rheos.checkpoint.names import safe_name
-from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
-from rheos.connectors.contract import Split
-from rheos.driver.sources_and_sinks import watched_sources
-from rheos.errors import CheckpointError
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import StateHandle
+from rheos.core.checkpoint.log_marks import LOG_BLOCK, floor_of, is_mark
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
+from rheos.core.connectors.contract import Split
+from rheos.core.errors import CheckpointError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import StateHandle
+from rheos.runtimes.driver.sources_and_sinks import watched_sources
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.split_watch import SplitWatch, cut_through_a_phase, split_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rheos.protocol.ports import EventLoop
+from rheos.core.protocol.ports import EventLoop
 from rheos.runtimes.simulated.event_loop import SimEventLoop, VirtualLoop
 
 T = TypeVar("T")

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.savepoint import Restore
-from rheos.checkpoint.snapshot_writer import INLINE_BYTES
-from rheos.connectors.contract import Split
-from rheos.driver.launcher import LauncherEvent, deployment
-from rheos.errors import RheosError, TransportError
-from rheos.job import JobConfig
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol import control
-from rheos.protocol.ids import Attempt, OperatorId
-from rheos.protocol.ports import Store
+from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES
+from rheos.core.connectors.contract import Split
+from rheos.core.errors import RheosError, TransportError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, OperatorId
+from rheos.core.protocol.ports import Store
+from rheos.runtimes.driver.launcher import LauncherEvent, deployment
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.clock import ProcessClock, SimClock
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import Watch

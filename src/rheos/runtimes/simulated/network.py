@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.errors import TransportError
-from rheos.protocol import wire
-from rheos.protocol.elements import Batch, Element, Mark
-from rheos.protocol.ids import Attempt, ChannelId
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.elements import Batch, Element, Mark
+from rheos.core.protocol.ids import Attempt, ChannelId
 
 Payload: TypeAlias = pa.RecordBatch | pa.Buffer | None
 

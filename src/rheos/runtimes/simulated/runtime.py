@@ -7,16 +7,16 @@ from concurrent.futures import Future
 
 import pyarrow as pa
 
-from rheos.checkpoint.events import After
-from rheos.driver.restart_report import RestartReport
-from rheos.errors import CheckpointError, ConfigurationError
-from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
-from rheos.observe.event_log import JobEvent
-from rheos.observe.history_files import HistoryView
-from rheos.observe.model import JobFigures
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.durations import Duration
-from rheos.protocol.stacks import StackProfile
+from rheos.core.checkpoint.events import After
+from rheos.core.errors import CheckpointError, ConfigurationError
+from rheos.core.metrics.event_log import JobEvent
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.stacks import StackProfile
+from rheos.runtimes.driver.restart_report import RestartReport
+from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import MAX_TURNS, World
 

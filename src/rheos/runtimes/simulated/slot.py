@@ -6,19 +6,19 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rheos.checkpoint.snapshot_writer import INLINE_BYTES
-from rheos.errors import RheosError
-from rheos.host.closing import close_logged
-from rheos.host.scratch import folder_of
-from rheos.protocol import control
-from rheos.protocol.error_data import ErrorData
-from rheos.protocol.ports import Clock, Store
+from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES
+from rheos.core.errors import RheosError
+from rheos.core.protocol import control
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.protocol.ports import Clock, Store
+from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.slot import Deployment, open_slot
+from rheos.runtimes.host.closing import close_logged
+from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
-from rheos.task.engine import Lifecycle, SubtaskEngine
-from rheos.task.slot import Deployment, open_slot
 
 
 class Slot:

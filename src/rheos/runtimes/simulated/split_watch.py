@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rheos.checkpoint.savepoint import Restore
-from rheos.connectors.contract import (
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.connectors.contract import (
     EndOfSplit,
     Polled,
     ReaderContext,
     Split,
     SplitReader,
 )
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
-from rheos.graph.nodes import SourceSpec
-from rheos.operators.source_split import SPLITS
-from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.snapshots import StateHandle
-from rheos.state import format as state_format
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.plan.physical import Chain, PhysicalPlan
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.state import format as state_format
 
 
 class SplitWatch:

@@ -3,15 +3,15 @@ yet committed: real files, for as long as the job is there to be looked at."""
 
 from __future__ import annotations
 
-from rheos.driver.sources_and_sinks import (
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.driver.sources_and_sinks import (
     refuse_streams,
     sinks_stage,
     staged_sinks,
     staged_sources,
     stages,
 )
-from rheos.host.scratch import folder_of
-from rheos.plan.physical import PhysicalPlan
+from rheos.runtimes.host.scratch import folder_of
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:

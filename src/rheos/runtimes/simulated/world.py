@@ -14,17 +14,17 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from rheos.checkpoint.events import After
-from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.log_entries import JobFinished
-from rheos.checkpoint.savepoint import read_savepoint
-from rheos.driver.master import Master, enumerate_splits
-from rheos.driver.sources_and_sinks import as_of_now, prepared_sinks
-from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
-from rheos.host import pickling
-from rheos.job import JobConfig, JobResult, JobState, JobStatus
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import CheckpointId, OperatorId
+from rheos.core.checkpoint.events import After
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import JobFinished
+from rheos.core.checkpoint.savepoint import read_savepoint
+from rheos.core.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.runtimes.driver.master import Master, enumerate_splits
+from rheos.runtimes.driver.sources_and_sinks import as_of_now, prepared_sinks
+from rheos.runtimes.host import pickling
+from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import SimDriver
 from rheos.runtimes.simulated.faults import Faults, SimulatedError

@@ -10,7 +10,7 @@ from decimal import Decimal
 import polars as pl
 from sqlglot import exp
 
-from rheos.errors import ProgramError
+from rheos.core.errors import ProgramError
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.text import SqlText

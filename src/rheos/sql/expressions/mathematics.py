@@ -10,8 +10,8 @@ from functools import partial
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph import decimal_types
-from rheos.graph.row_functions import of_columns
+from rheos.core.graph import decimal_types
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NUMBER, REAL, Compiler, Typed, computes, function
 from rheos.sql.java_numbers import rounded

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph import decimal_types
-from rheos.graph.row_functions import of_columns
+from rheos.core.graph import decimal_types
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes

@@ -8,8 +8,8 @@ from functools import partial
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.expression_trees import FAILURES
-from rheos.graph.row_functions import of_columns
+from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.java_patterns import RustPattern, UnknownPatternError, rust_pattern, rust_replacement

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import polars as pl
 from sqlglot import exp
 
-from rheos.errors import SchemaError
+from rheos.core.errors import SchemaError
 from rheos.sql import types
 from rheos.sql.text import SqlText, kind
 

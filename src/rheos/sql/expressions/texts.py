@@ -7,7 +7,7 @@ from functools import partial
 import polars as pl
 from sqlglot import exp
 
-from rheos.graph.row_functions import of_columns
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import text_bounds, types
 from rheos.sql.expressions.table import (
     CAST,

@@ -14,9 +14,9 @@ import contextlib
 
 import psutil
 
-from rheos.host.socket_folder import is_in_folder
+from rheos.runtimes.host.socket_folder import is_in_folder
 
-_AHEAD = {"rheos.spark.daemon", "--ahead"}
+_AHEAD = {"rheos.runtimes.spark.daemon", "--ahead"}
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rheos.control.commands import JobClient
-from rheos.control.registry import Registry
-from rheos.errors import RheosError
+from rheos.core.errors import RheosError
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import Registry
 
 _ANSWER_WITHIN_S = 2.0
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 import psutil
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.chaos.plan import Fault
 from rheos.testing.faulty_proxy import FaultyProxy, LinkFault
 

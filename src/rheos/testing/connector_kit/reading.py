@@ -9,10 +9,17 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Source, Split, TimeReached
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.elements import Batch
-from rheos.protocol.ports import Completion
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    ReaderContext,
+    Source,
+    Split,
+    TimeReached,
+)
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ports import Completion
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import broken
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from rheos.errors import ProgramError
-from rheos.host.pickling import pack
+from rheos.core.errors import ProgramError
+from rheos.runtimes.host.pickling import pack
 
 T = TypeVar("T")
 Row = Mapping[str, Any]

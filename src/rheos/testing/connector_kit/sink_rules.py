@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.errors import RheosError
-from rheos.protocol.ids import CheckpointId
+from rheos.core.errors import RheosError
+from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.connector_kit.column_types import COLUMNS
 from rheos.testing.connector_kit.rules import checking
 from rheos.testing.connector_kit.target import MakeSink, SinkTarget

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rheos.connectors.contract import EndOfSplit, Source, Split
-from rheos.shown import named_error
+from rheos.core.connectors.contract import EndOfSplit, Source, Split
+from rheos.core.shown import named_error
 from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.connector_kit.rules import broken, checking, sent, some_of
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.host.inline_io import InlineIo
-from rheos.protocol.ids import Attempt, JobId
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import Row, broken, sent, some_of
 

@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rheos.errors import ConfigurationError
-from rheos.host.user_cache import user_cache
-from rheos.http_deadlines import opener
+from rheos.connectors.calls.http_deadlines import opener
+from rheos.core.errors import ConfigurationError
+from rheos.runtimes.host.user_cache import user_cache
 
 CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8

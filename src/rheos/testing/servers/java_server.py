@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from rheos.spark import class_archive
-from rheos.spark.jvm_options import find_java
+from rheos.runtimes.spark import class_archive
+from rheos.runtimes.spark.jvm_options import find_java
 from rheos.testing.servers import jars
 from rheos.testing.servers.server import Server
 

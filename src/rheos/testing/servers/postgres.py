@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import psutil
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.servers.server import HOST, Server
 
 _SYSTEM = Path("/usr/lib/postgresql")

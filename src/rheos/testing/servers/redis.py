@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 from rheos.testing.servers.server import HOST, Server
 
 _PROGRAM = "redis-server"

@@ -26,7 +26,7 @@ from typing import ClassVar, Self
 
 import psutil
 
-from rheos.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError
 
 HOST = "127.0.0.1"
 _READY_WITHIN_S = 120.0

@@ -1,0 +1,105 @@
+"""`rheos bench sql`: programs in SQL, and the same with the API, run in turns and held against each
+other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
+from rheos.cli.benchmarks.programs import PROGRAMS
+from rheos.cli.benchmarks.report import as_json
+from rheos.core.errors import JobFailedError
+
+Measure = Callable[[str], dict[str, Any]]
+"""Runs the program of that name, and gives its figures by the names of `as_json`."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a program is held against; it is to reach `target` of that one's records for the same
+    processor time."""
+
+    name: str
+    beside: str
+    target: float
+
+
+SQL = (
+    Beside("sql-grep", "grep", 0.9),
+    Beside("sql-grouping", "table", 0.9),
+    Beside("sql-tumbling", "tumbling", 0.9),
+)
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The figures of all rounds. A program and what it is held against stand at the same place."""
+
+    of: Beside
+    runs: Sequence[dict[str, Any]]
+    beside: Sequence[dict[str, Any]]
+
+    @property
+    def of_rate(self) -> float:
+        """Its rate by that of the other: the median over the rounds."""
+        return median(self._ratios("records_per_s"))
+
+    @property
+    def of_processor_time(self) -> float:
+        """How many records it does in the processor time that the other takes for one. It suffers less
+        than the rate where the machine has other work."""
+        return median(1 / ratio for ratio in self._ratios("processor_us_per_record"))
+
+    @property
+    def held(self) -> bool:
+        return self.of_processor_time >= self.of.target
+
+    def _ratios(self, figure: str) -> list[float]:
+        return [one[figure] / other[figure] for one, other in zip(self.runs, self.beside, strict=True)]
+
+
+def compared(pairs: Sequence[Beside], measure: Measure, rounds: int = ROUNDS) -> list[Compared]:
+    """Measures each pair so many times, and the two of a pair one after the other: they take turns at
+    going first, so that what else the machine does falls on both."""
+    found: dict[Beside, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+        pair: ([], []) for pair in pairs
+    }
+    for number in range(rounds):
+        for pair in pairs:
+            sides = [(pair.name, found[pair][0]), (pair.beside, found[pair][1])]
+            for name, runs in sides if number % 2 == 0 else reversed(sides):
+                runs.append(measure(name))
+    return [Compared(pair, runs, beside) for pair, (runs, beside) in found.items()]
+
+
+def measuring(settings: BenchSettings, progress: Progress) -> Measure:
+    """Runs benchmarks with these settings, one after the other in one Spark session."""
+
+    def measure(name: str) -> dict[str, Any]:
+        figures = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
+        if not figures["records_per_s"]:
+            raise JobFailedError(
+                f"{name}: no records came through within {settings.seconds:g} s",
+                hint="measure for longer: --seconds 30",
+            )
+        return figures
+
+    return measure
+
+
+def comparison(each: Compared) -> dict[str, Any]:
+    """An object of `--json`."""
+    return {
+        "name": each.of.name,
+        "beside": each.of.beside,
+        "target": each.of.target,
+        "of_rate": round(each.of_rate, 3),
+        "of_processor_time": round(each.of_processor_time, 3),
+        "runs": list(each.runs),
+        "runs_beside": list(each.beside),
+    }

@@ -1,0 +1,89 @@
+"""Where a benchmark measures: as rows leave the source, and as updates leave the keyed operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.cli.benchmarks.recorder import Recorder
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.core.connectors.contract import (
+    Polled,
+    ReaderContext,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Split,
+    SplitReader,
+)
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+
+SINK: Final = "sink"
+SOURCE: Final = "source"
+
+
+@dataclass(frozen=True)
+class MeasuringSink(Sink):
+    """Counts rows and drops them. It is chained to the operator before it, so that a row arrives in
+    the moment in which it leaves that operator. `since` is the column of the wall-clock time, in ns,
+    from which a row's latency counts."""
+
+    folder: str
+    since: str
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _MeasuringWriter(Recorder(self.folder, SINK, ctx.clock), self.since)
+
+    def describe(self) -> str:
+        return "measure"
+
+
+class _MeasuringWriter(SinkWriter):
+    def __init__(self, recorder: Recorder, since: str) -> None:
+        self._recorder = recorder
+        self._since = since
+
+    def write(self, batch: Batch) -> None:
+        since = np.asarray(batch.column(self._since).to_numpy(zero_copy_only=False), np.int64)
+        self._recorder.record(batch.num_rows, since)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return []
+
+    def close(self) -> None:
+        self._recorder.close()
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSource(WrappedSource):
+    """A source whose rows are counted as they are handed out, for programs that do not answer each row.
+
+    What is handed out and not yet processed is bounded by the credits, so over seconds the one rate is
+    the other.
+    """
+
+    folder: str
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        reader = super().open(split, position, ctx)
+        return _MeasuredReader(reader, Recorder(self.folder, SOURCE, ctx.clock))
+
+
+class _MeasuredReader(WrappedReader):
+    def __init__(self, reader: SplitReader, recorder: Recorder) -> None:
+        super().__init__(reader)
+        self._recorder = recorder
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = self._reader.poll(max_rows)
+        if isinstance(polled, pa.RecordBatch):
+            self._recorder.record(polled.num_rows)
+        return polled
+
+    def close(self) -> None:
+        super().close()
+        self._recorder.close()

@@ -1,0 +1,54 @@
+"""The built-in aggregates, a file for each kind. Users know this package as `rh.agg`.
+
+A kind is one class (`contract.Agg`): what its result is, what windows keep of it by key and pane and
+how that is merged and finished, and, where it can be kept row by row, its running cell. Windows,
+running aggregates, the combining of a batch job, snapshots, their shapes and the DataFrames of
+savepoints are all made from that.
+
+To add a kind, such as `mode`: write `mode.py` here with the class and a function `mode(column)`,
+and name both below. `contract` says what the class defines; `cells` has what running cells are made
+of, `integer_sum` and `exact_sum` how sums are kept.
+"""
+
+from rheos.core.aggregates.approx_count_distinct import ApproxCountDistinct
+from rheos.core.aggregates.approx_count_distinct import approx_count_distinct as approx_count_distinct
+from rheos.core.aggregates.approx_quantile import ApproxQuantile
+from rheos.core.aggregates.approx_quantile import approx_quantile as approx_quantile
+from rheos.core.aggregates.collect import Collect
+from rheos.core.aggregates.collect import collect as collect
+from rheos.core.aggregates.contract import Agg as Agg
+from rheos.core.aggregates.count import Count
+from rheos.core.aggregates.count import count as count
+from rheos.core.aggregates.distinct import CountDistinct, MeanDistinct, SumDistinct
+from rheos.core.aggregates.distinct import count_distinct as count_distinct
+from rheos.core.aggregates.distinct import mean_distinct as mean_distinct
+from rheos.core.aggregates.distinct import sum_distinct as sum_distinct
+from rheos.core.aggregates.expression import Expression
+from rheos.core.aggregates.expression import expression as expression
+from rheos.core.aggregates.extremes import Max, Min
+from rheos.core.aggregates.extremes import max as max
+from rheos.core.aggregates.extremes import min as min
+from rheos.core.aggregates.first_last import First, Last
+from rheos.core.aggregates.first_last import first as first
+from rheos.core.aggregates.first_last import last as last
+from rheos.core.aggregates.mean import Mean
+from rheos.core.aggregates.mean import mean as mean
+from rheos.core.aggregates.quantile import Quantile
+from rheos.core.aggregates.quantile import quantile as quantile
+from rheos.core.aggregates.sum import Sum
+from rheos.core.aggregates.sum import sum as sum
+from rheos.core.aggregates.top_k import TopK
+from rheos.core.aggregates.top_k import top_k as top_k
+from rheos.core.aggregates.variance import StdDev, Variance
+from rheos.core.aggregates.variance import stddev as stddev
+from rheos.core.aggregates.variance import variance as variance
+
+KINDS: dict[str, type[Agg]] = {
+    made.kind: made
+    for made in (
+        *(Count, Sum, Min, Max, Mean, Variance, StdDev, First, Last),
+        *(Quantile, CountDistinct, SumDistinct, MeanDistinct, Collect, TopK, Expression),
+        *(ApproxCountDistinct, ApproxQuantile),
+    )
+}
+"""Every kind by its name, by which stored state is known."""

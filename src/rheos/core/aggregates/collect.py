@@ -1,0 +1,36 @@
+"""`collect`: the values, as a list, in the order of event time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import Agg, Kept
+from rheos.core.protocol.elements import TS
+
+
+@dataclass(frozen=True)
+class Collect(Agg):
+    """Keeps every value of its column. The rows are state of the window: counted as memory, and written
+    to disk where they are too many."""
+
+    kind: ClassVar[str] = "collect"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (str(self.column), TS)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        return pa.list_(self._type(schema))
+
+    def windowed(self, schema: pa.Schema) -> Kept:
+        return Kept(self.columns, pl.col(str(self.column)).drop_nulls().implode())
+
+
+def collect(column: str) -> Agg:
+    """The non-null values as a list, in the order of event time; those of one time by value. In
+    windows."""
+    return Collect(column)

@@ -1,0 +1,344 @@
+"""What a kind of aggregate defines, and the forms in which windows keep it.
+
+Windows keep the *state* of an aggregate by key and pane. It is made from input rows, merged with state
+of the same key and pane, or key and window, and finished into a result. Merging is associative and
+commutative to the bit, so results depend on the rows alone, not on how they came in batches. There are
+four forms:
+
+- `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
+  columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
+- `Gathered`: values of the input, all of them or the different ones, as rows of a state of their own.
+- `CountedValues`: different values of the input, with how often each has come.
+- `Kept`: rows of the input, over which an expression is computed when a window fires.
+
+Columns are named by kind and column ("min.price"), so that state outlives a changed program.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.cells import Cell
+from rheos.core.errors import SchemaError
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+
+VALUE = "value"
+"""The column of what is gathered, or counted."""
+COUNT = "count"
+"""How often a value has come, where values are counted."""
+
+_INPUT = "in."
+
+
+def input_name(column: str) -> str:
+    """What an input column is called in the frames that window state is made of."""
+    return _INPUT + column
+
+
+def given_name(name: str) -> str:
+    """The input column of an `input_name`."""
+    return name.removeprefix(_INPUT)
+
+
+def given(column: str) -> pl.Expr:
+    """An input column, in `Column.make` and `Gathered.value`."""
+    return pl.col(input_name(column))
+
+
+def one_zero(value: pl.Expr) -> pl.Expr:
+    """-0.0 and 0.0 are equal, so which one came first would show. (Polars leaves out `+ 0.0`.)"""
+    return pl.when(value == 0).then(0.0).otherwise(value)
+
+
+# --- windows ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AsArray:
+    """How a column of numbers is held as an array."""
+
+    value: pl.Expr
+    """The state of one row."""
+    reduce: np.ufunc
+    """What merges two of them: `add`, `minimum` or `maximum`."""
+
+
+@dataclass(frozen=True)
+class OfNan:
+    """Another way to compute a column, which is right for NaN and slower."""
+
+    column: str
+    """The input column that may have a NaN."""
+    make: pl.Expr
+    merge: pl.Expr
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with a value for each key and pane."""
+
+    name: str
+    """ "kind.column"; the name of a window's own columns or of a sum is not allowed."""
+    make: pl.Expr
+    """Aggregates the rows of a key and pane, whose columns are those `given`."""
+    merge: pl.Expr
+    """Aggregates several rows of state, by the names of columns."""
+    array: AsArray | None = None
+    """The same for arrays; None where nothing in numpy merges it."""
+    of_nan: OfNan | None = None
+    """Computes the column if some value is NaN; None if `make` and `merge` are right for NaN, too."""
+
+
+@dataclass(frozen=True)
+class IntegerSum:
+    """The sum of a column of integers or booleans, as int64, and how many values it has. A result that
+    is beyond 64 bits ends the job with an error; sums on the way to it may be."""
+
+    column: str
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"sum.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"summed.{self.column}")
+
+
+@dataclass(frozen=True)
+class ExactSum:
+    """The exact sum of a column of floats or of integers, rounded once to float64, and how many values
+    it has."""
+
+    column: str
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"exact sum.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.column}")
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """The exact sums of a column of numbers and of its squares, and how many values it has. Squares
+    beyond what a float64 holds give NaN."""
+
+    column: str
+    ddof: int
+    """What the sum of the squared deviations is divided by: the count less this."""
+
+    @property
+    def squares(self) -> str:
+        """What the sum of the squares is kept as, among those of columns."""
+        return SQUARES + self.column
+
+    @property
+    def variance(self) -> pl.Expr:
+        return pl.col(f"variance {self.ddof}.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.column}")
+
+
+@dataclass(frozen=True)
+class DecimalSum:
+    """The exact sum of a column of decimals, or their mean, and the number of values. A result that its
+    type cannot hold ends the job with an error; sums on the way to it may be larger."""
+
+    column: str
+    kind: pa.DataType
+    """The type of the values."""
+    is_mean: bool = False
+
+    @property
+    def units(self) -> str:
+        """Name that the sum is kept by, among those of columns. It has the scale, so state of another
+        scale is not misread."""
+        return f"{UNITS}{self.kind.scale}.{self.column}"
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"decimal {'mean' if self.is_mean else 'sum'}.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.units}")
+
+
+SQUARES = "__squares."
+UNITS = "__units of scale "
+
+Part: TypeAlias = Column | IntegerSum | ExactSum | DecimalSum | Deviations
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """State of one row."""
+
+    parts: Sequence[Part]
+    result: pl.Expr
+    """Made of the parts of a key and window."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """State of many rows, without nulls."""
+
+    state: str
+    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    value: pl.Expr
+    """Of an input row."""
+    distinct: bool
+    """Whether equal values of a key are kept once."""
+    result: pl.Expr | Reduced
+    """Aggregates the column VALUE of a key and window."""
+    of_nothing: Any = None
+    """The result of a window without values."""
+    least: int | None = None
+    """Of different values so many of the smallest are enough: others may be there or not."""
+
+
+@dataclass(frozen=True)
+class CountedValues:
+    """State of how often values come: a row for each different one, without nulls."""
+
+    state: str
+    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    value: pl.Expr
+    """Of an input row."""
+    result: pl.Expr
+    """Aggregates the columns VALUE and COUNT of a key and window."""
+
+
+@dataclass(frozen=True)
+class Most:
+    """Only so many rows of a key and window: those with the largest values of a column, or the
+    smallest; nulls come last."""
+
+    column: str
+    rows: int
+    smallest: bool
+
+
+@dataclass(frozen=True)
+class Kept:
+    """State of rows, which all such aggregates of an operator with equal `most` share. With the time
+    among its columns, all rows that can be told apart are in one order; -0.0 is 0.0."""
+
+    columns: Sequence[str]
+    """What it reads of the input; the event time is among them."""
+    result: pl.Expr
+    """Aggregates these columns of a key and window, under the names that they have in the input, in
+    the order of event time and then of the columns; where not all are kept, first by that."""
+    most: Most | None = None
+    """Which rows are kept; None: all."""
+
+
+State: TypeAlias = Reduced | Gathered | CountedValues | Kept
+
+
+# --- running ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Running:
+    """How an aggregate is kept up to date row by row, in constant space."""
+
+    cell: Callable[[], Cell]
+    stored: pa.DataType
+    """The type that a changed program is compared by."""
+
+
+# --- kinds --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agg(ABC):
+    """One aggregate of a column. Nulls are left out, except by `count()` without a column."""
+
+    kind: ClassVar[str]
+    """Its name, in programs and in stored state."""
+
+    column: str | None = None
+    written: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """The call as the user wrote it in SQL; errors name it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.column or ''})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return () if self.column is None else (self.column,)
+
+    @abstractmethod
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of the result over rows of `schema`. Raises SchemaError."""
+
+    @abstractmethod
+    def windowed(self, schema: pa.Schema) -> State:
+        """What windows over rows of `schema` keep of it."""
+
+    def running(self, schema: pa.Schema) -> Running | None:
+        """How it is kept running; None where that is not possible."""
+        return None
+
+    @staticmethod
+    def running_type(stored: pa.DataType) -> pa.DataType:
+        """The type of `running_value`, given the type that is `stored`."""
+        return stored
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        """The values of running cells, from the columns that they froze; `kind` is their
+        `running_type`. For who looks into savepoints; of kinds that can be kept running."""
+        raise NotImplementedError
+
+    @classmethod
+    def can_run(cls) -> bool:
+        """Whether it can be kept running."""
+        return cls.running is not Agg.running
+
+    # --- for kinds --------------------------------------------------------------------------------
+
+    def _type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column. Raises SchemaError where it is not there."""
+        assert self.column is not None
+        if self.column not in schema.names:
+            raise SchemaError(
+                f"unknown column {self.column!r} in {self.kind}()",
+                hint=f"the columns here are {', '.join(schema.names)}",
+            )
+        return schema.field(self.column).type
+
+    def _comparable(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column, whose values can be compared. Raises SchemaError."""
+        kind = self._type(schema)
+        if pa.types.is_nested(kind):
+            raise SchemaError(
+                f"{self.kind}() cannot compare values of {self.column!r}, which is {kind}",
+                hint="name a column of single values",
+            )
+        return kind
+
+    def _number(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column, which has numbers. Raises SchemaError."""
+        kind = self._comparable(schema)
+        if not any(is_one(kind) for is_one in _NUMBERS):
+            raise SchemaError(
+                f"{self.kind}() needs a number, and column {self.column!r} is {kind}",
+                hint="name a numeric column, or cast it before",
+            )
+        return kind

@@ -1,0 +1,106 @@
+"""`count`: how many rows, or how many values that are not null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, valid, whole_numbers
+from rheos.core.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given
+from rheos.core.aggregates.segments import Ints, Segments
+
+
+@dataclass(frozen=True)
+class Count(Agg):
+    kind: ClassVar[str] = "count"
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        if self.column is not None:
+            self._type(schema)
+        return pa.int64()
+
+    def windowed(self, schema: pa.Schema) -> Reduced:
+        if self.column is None:
+            return Reduced([ROWS], pl.col(ROWS.name))
+        counts = count_column("count", self.column)
+        return Reduced([counts], pl.col(counts.name))
+
+    def running(self, schema: pa.Schema) -> Running:
+        return Running(CountCell, pa.int64())
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        return parts["count"]
+
+
+def count(column: str | None = None) -> Agg:
+    """How many rows, or how many non-null values of `column`: int64."""
+    return Count(column)
+
+
+ROWS = Column(
+    "rows",
+    pl.len().cast(pl.Int64),
+    pl.col("rows").sum(),
+    AsArray(pl.lit(1, pl.Int64), np.add),
+)
+"""How many rows, of nulls or not."""
+
+
+def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
+    """Return the column that counts non-null values, named after `kept_as` or the counted column."""
+    name = f"{kind}.{kept_as or column}"
+    value = given(column)
+    return Column(
+        name,
+        value.count().cast(pl.Int64),
+        pl.col(name).sum(),
+        AsArray(value.is_not_null().cast(pl.Int64), np.add),
+    )
+
+
+class CountCell(Cell):
+    """How many rows, or how many values that are not null."""
+
+    def __init__(self) -> None:
+        self._count = SlotArray(np.int64, 0)
+
+    def grow(self, slots: int) -> None:
+        self._count.grow(slots)
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        return pa.array(rows.scatter(self.sorted_counts(rows, column)))
+
+    def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
+        if column is not None and column.null_count:
+            return None
+        return whole_numbers(self.counts_of_few(slots))
+
+    def counts_of_few(self, slots: Sequence[int]) -> list[int]:
+        """The counts after each of a few rows, all of which count."""
+        values, counts = self._count.values, []
+        for slot in slots:
+            count = values.item(slot) + 1
+            values[slot] = count
+            counts.append(count)
+        return counts
+
+    def sorted_counts(self, rows: Segments, column: pa.Array | None) -> Ints:
+        carry = self._count.values[rows.slots]
+        if column is None or column.null_count == 0:
+            counts = rows.counts(carry)
+        else:
+            counts = rows.int_sums(rows.gather(valid(column)).astype(np.int64), carry)
+        self._count.values[rows.slots] = counts[rows.ends]
+        return counts
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        return {"count": self._count.freeze(at)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._count.values[slots] = parts["count"].to_numpy()

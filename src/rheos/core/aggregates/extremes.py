@@ -1,0 +1,182 @@
+"""`min` and `max`: of numbers, points in time, and whatever else Arrow can rank."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
+from rheos.core.aggregates.contract import (
+    Agg,
+    AsArray,
+    Column,
+    OfNan,
+    Reduced,
+    Running,
+    given,
+    one_zero,
+)
+from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.protocol.columns import plain_type
+
+
+@dataclass(frozen=True)
+class _Extreme(Agg, ABC):
+    greatest: ClassVar[bool]
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        return self._comparable(schema)
+
+    def windowed(self, schema: pa.Schema) -> Reduced:
+        assert self.column is not None
+        name = f"{self.kind}.{self.column}"
+        values, partials = given(self.column), pl.col(name)
+        floating = pa.types.is_floating(self._type(schema))
+        if self.greatest:
+            # Polars' `max` leaves NaN out.
+            of_nan = OfNan(self.column, values.nan_max(), partials.nan_max()) if floating else None
+            part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum), of_nan)
+        else:
+            part = Column(name, values.min(), partials.min(), AsArray(values, np.minimum))
+        return Reduced([part], one_zero(partials) if floating else partials)
+
+    def running(self, schema: pa.Schema) -> Running:
+        kind = self._type(schema)
+        storage = _number_storage(kind)
+        if storage is None:
+            return Running(partial(AnyExtremeCell, kind, self.greatest), kind)
+        return Running(partial(ExtremeCell, kind, storage, self.greatest), kind)
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        value = parts["best"]
+        if value.type != kind and pa.types.is_temporal(kind):
+            value = value.view(kind)
+        seen = parts.get("seen")
+        return value if seen is None else pc.if_else(seen, value, pa.scalar(None, value.type))
+
+
+@dataclass(frozen=True)
+class Min(_Extreme):
+    kind: ClassVar[str] = "min"
+    greatest: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Max(_Extreme):
+    kind: ClassVar[str] = "max"
+    greatest: ClassVar[bool] = True
+
+
+def min(column: str) -> Agg:
+    """The smallest value, of the column's type. NaN is greater than all numbers."""
+    return Min(column)
+
+
+def max(column: str) -> Agg:
+    """The largest value, of the column's type. NaN is greater than all numbers."""
+    return Max(column)
+
+
+def _number_storage(kind: pa.DataType) -> pa.DataType | None:
+    """The number type that holds values of a type in their order; None for what is no number."""
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return pa.int64()
+    return kind if pa.types.is_integer(kind) or pa.types.is_floating(kind) else None
+
+
+class ExtremeCell(Cell):
+    """The least or the greatest number or point in time. NaN is the greatest number."""
+
+    def __init__(self, kind: pa.DataType, storage: pa.DataType, greatest: bool) -> None:
+        self._kind = kind
+        self.storage = storage
+        dtype = np.dtype(storage.to_pandas_dtype())
+        self._fill: Any
+        self._ufunc: np.ufunc
+        if dtype.kind == "f":
+            self._fill = -np.inf if greatest else np.nan
+            self._ufunc = np.maximum if greatest else np.fmin
+        else:
+            limits = np.iinfo(dtype)
+            self._fill = limits.min if greatest else limits.max
+            self._ufunc = np.maximum if greatest else np.minimum
+        self._best = SlotArray(dtype, self._fill)
+        self._seen = SeenKeys()
+
+    def grow(self, slots: int) -> None:
+        self._best.grow(slots)
+        self._seen.grow(slots)
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        assert column is not None
+        unseen = self._seen.run(rows, column)
+        values = rows.gather(numbers(column.view(self.storage), self._fill))
+        best = rows.accumulate(self._ufunc, values, self._best.values[rows.slots])
+        self._best.values[rows.slots] = best[rows.ends]
+        return placed(rows, best, unseen).view(self._kind)
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        return {"best": self._best.freeze(at), "seen": self._seen.freeze(at)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._seen.thaw(slots, parts["seen"])
+        # What stands for no value is another number in a wider type.
+        seen = parts["seen"].to_numpy(zero_copy_only=False)
+        best = parts["best"].to_numpy().astype(self._best.values.dtype)
+        self._best.values[slots] = np.where(seen, best, self._fill)
+
+
+class AnyExtremeCell(Cell):
+    """The least or the greatest value of any type that Arrow can rank: texts, decimals, booleans.
+
+    The ranks of a batch's values, among themselves and what the keys had before, run like numbers.
+    """
+
+    def __init__(self, kind: pa.DataType, greatest: bool) -> None:
+        self._kind = kind
+        self._plain = plain_type(kind)
+        self._greatest = greatest
+        self._best: list[Any] = []
+
+    def grow(self, slots: int) -> None:
+        self._best.extend([None] * (slots - len(self._best)))
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        assert column is not None
+        before = pa.array([self._best[slot] for slot in rows.slots.tolist()], self._plain)
+        values = pa.concat_arrays([before, column.cast(self._plain).take(pa.array(rows.order))])
+        order = "descending" if self._greatest else "ascending"
+        ranks = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64)
+        # Nulls rank last, so the least rank is the best value, and null only where there is none.
+        holder = np.empty(int(ranks.max()) + 1, dtype=np.int64)
+        holder[ranks] = np.arange(len(ranks))
+        best = rows.accumulate(np.minimum, ranks[len(before) :].copy(), ranks[: len(before)])
+        last = values.take(pa.array(holder[best[rows.ends]])).to_pylist()
+        for slot, value in zip(rows.slots.tolist(), last, strict=True):
+            self._best[slot] = value
+        result = values.take(pa.array(holder[rows.scatter(best)]))
+        if pa.types.is_dictionary(self._kind):
+            result = result.dictionary_encode()
+        return result.cast(self._kind)
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        if isinstance(at, slice):
+            values = self._best[at]
+        else:
+            values = [self._best[slot] for slot in at.tolist()]
+        return {"best": lambda: pa.array(values, self._plain)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        for slot, value in zip(slots.tolist(), parts["best"].to_pylist(), strict=True):
+            self._best[slot] = value

@@ -1,0 +1,72 @@
+"""Sums of integers that do not wrap around unseen.
+
+A sum is held as an int64 modulo 2**64 and, beside it, by how many times 2**64 it is beyond that: both
+follow from the rows alone, so sums of sums may leave 64 bits and come back, in any order and grouping.
+Values are looked at first: where their least and greatest show that no sum of them can be too large,
+which is nearly always, nothing more is done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rheos.core.aggregates.segments import Ints, Numbers, Segments
+from rheos.core.aggregates.sum_too_large import SumTooLarge
+
+_WORD = 1 << 32
+_LIMIT = 1 << 63
+
+
+def may_be_beyond(values: pl.Series) -> bool:
+    """Whether some sum of the values may be beyond 64 bits."""
+    low, high = values.min(), values.max()
+    return low is not None and _largest(low, high) * len(values) >= _LIMIT
+
+
+def beyond(values: pl.Expr) -> pl.Expr:
+    """How many times 2**64 the sum of integers is beyond what an int64 holds of it."""
+    low = (values % _WORD).cast(pl.Int64).sum()
+    high = (values // _WORD).cast(pl.Int64).sum()
+    return (high + low // _WORD - wrapped(values) // _WORD) // _WORD
+
+
+def wrapped(values: pl.Expr) -> pl.Expr:
+    """The sum modulo 2**64."""
+    return _as_int64(values).sum()
+
+
+def each_as_int64(values: pl.Expr) -> pl.Expr:
+    """The values modulo 2**64; a null adds nothing."""
+    return _as_int64(values).fill_null(0)
+
+
+def _as_int64(values: pl.Expr) -> pl.Expr:
+    return values.cast(pl.Int64, wrap_numerical=True)
+
+
+def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> None:
+    """Looks for the first of the running sums that is beyond 64 bits. `values` and `sums` are sorted;
+    `carry` has what each segment began with. Raises SumTooLarge."""
+    largest = _largest(values.min(), values.max())
+    if largest * rows.rows + _largest(carry.min(), carry.max()) < _LIMIT:
+        return
+    added = values.astype(np.int64, copy=False)
+    before = sums - added
+    wraps = ((before ^ sums) & (added ^ sums)) < 0
+    if values.dtype == np.uint64:
+        wraps |= values >= _LIMIT
+    if wraps.any():
+        raise SumTooLarge(int(rows.order[wraps].min()))
+
+
+def check_one(row: int, total: int) -> None:
+    """The same for one row, of the sum with its value. Raises SumTooLarge."""
+    if not -_LIMIT <= total < _LIMIT:
+        raise SumTooLarge(row)
+
+
+def _largest(low: Any, high: Any) -> int:
+    return max(int(high), -int(low))

@@ -1,0 +1,56 @@
+"""`quantile`: exact, with linear interpolation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import VALUE, Agg, Gathered, given, one_zero
+from rheos.core.errors import ProgramError
+
+
+@dataclass(frozen=True)
+class Quantile(Agg):
+    """Keeps every value of its column."""
+
+    kind: ClassVar[str] = "quantile"
+
+    q: float = 0.5
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.column}, {self.q})"
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        self._number(schema)
+        return pa.float64()
+
+    def windowed(self, schema: pa.Schema) -> Gathered:
+        assert self.column is not None
+        return Gathered(
+            f"values.{self.column}",
+            given(self.column).cast(pl.Float64),
+            distinct=False,
+            result=one_zero(self._interpolated()),
+        )
+
+    def _interpolated(self) -> pl.Expr:
+        values = pl.col(VALUE)
+        found = values.quantile(self.q, interpolation="linear")
+        # Polars computes with the difference of two values, which may be infinite.
+        place = (values.len() - 1) * self.q
+        share = place - place.floor()
+        low = values.quantile(self.q, interpolation="lower")
+        high = values.quantile(self.q, interpolation="higher")
+        between = low * (1 - share) + high * share
+        other = pl.when((low == high) | (share == 0)).then(low).otherwise(between)
+        return pl.when(found.is_finite()).then(found).otherwise(other)
+
+
+def quantile(column: str, q: float) -> Agg:
+    """The exact q-quantile (0 <= q <= 1) with linear interpolation: float64."""
+    if not 0 <= q <= 1:
+        raise ProgramError(f"a quantile lies between 0 and 1, not at {q}")
+    return Quantile(column, q)

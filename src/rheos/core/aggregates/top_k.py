@@ -1,0 +1,58 @@
+"""`top_k`: the largest values, or the rows with the largest values, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import Agg, Kept, Most
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.elements import TS
+
+
+@dataclass(frozen=True)
+class TopK(Agg):
+    """Keeps so many rows of each key and pane, and no more."""
+
+    kind: ClassVar[str] = "top_k"
+
+    k: int = 1
+    of: tuple[str, ...] | None = None
+    """The columns of the rows that it gives; None: the values alone."""
+    smallest: bool = False
+
+    def __str__(self) -> str:
+        of = "" if self.of is None else f", of {', '.join(self.of)}"
+        return f"{self.kind}({self.column}, {self.k}{of}{', smallest' if self.smallest else ''})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((str(self.column), *(self.of or ()), TS)))
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        kind = self._comparable(schema)
+        if self.of is None:
+            return pa.list_(kind)
+        return pa.list_(pa.struct([schema.field(name) for name in self.of]))
+
+    def windowed(self, schema: pa.Schema) -> Kept:
+        assert self.column is not None
+        row = pl.col(self.column) if self.of is None else pl.struct(self.of)
+        known = row.filter(pl.col(self.column).is_not_null())
+        return Kept(self.columns, known.implode(), Most(self.column, self.k, self.smallest))
+
+
+def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smallest: bool = False) -> Agg:
+    """The `k` largest values of a column as a list, the largest first, or with `smallest` the smallest.
+
+    With `of` each is a row of these columns. Of rows with equal values the earlier ones are taken, and
+    of those at one time the ones with the lesser columns. Nulls are left out. In windows.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ProgramError(f"top_k() takes a whole number of at least 1, not {k!r}")
+    named = (of,) if isinstance(of, str) else of
+    return TopK(column, k, None if named is None else tuple(named), smallest)

@@ -1,0 +1,157 @@
+"""`variance` and `stddev`: how far values lie apart, of a sample (ddof=1) or of all there are (ddof=0).
+
+In windows they are made of exact sums of the values and of their squares, with twice the digits of a
+float64 where these are taken from each other: so nothing is lost where the values are large and lie
+close together, and neither order nor grouping shows. Running ones are kept as sums of the distances
+from a key's first value.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, numbers, placed, valid
+from rheos.core.aggregates.contract import Agg, Deviations, Reduced, Running
+from rheos.core.aggregates.segments import Floats, Ints, Segments
+from rheos.core.errors import ProgramError
+
+
+@dataclass(frozen=True)
+class _Spread(Agg, ABC):
+    is_root: ClassVar[bool]
+    ddof: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.column}{', ddof=0' if self.ddof == 0 else ''})"
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        self._number(schema)
+        return pa.float64()
+
+    def windowed(self, schema: pa.Schema) -> Reduced:
+        assert self.column is not None
+        part = Deviations(self.column, self.ddof)
+        result = pl.when(part.count > self.ddof).then(part.variance)
+        return Reduced([part], result.sqrt() if self.is_root else result)
+
+    def running(self, schema: pa.Schema) -> Running:
+        return Running(partial(SpreadCell, self.ddof, self.is_root), pa.float64())
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        return pc.if_else(parts["known"], parts["value"], pa.scalar(None, pa.float64()))
+
+
+@dataclass(frozen=True)
+class Variance(_Spread):
+    kind: ClassVar[str] = "variance"
+    is_root: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class StdDev(_Spread):
+    kind: ClassVar[str] = "stddev"
+    is_root: ClassVar[bool] = True
+
+
+def variance(column: str, ddof: int = 1) -> Agg:
+    """The variance of a sample, or with ddof=0 of all there are: float64; null of too few values."""
+    return Variance(column, _checked(ddof))
+
+
+def stddev(column: str, ddof: int = 1) -> Agg:
+    """The standard deviation of a sample, or with ddof=0 of all there are: float64; null of too few
+    values."""
+    return StdDev(column, _checked(ddof))
+
+
+def _checked(ddof: int) -> int:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise ProgramError(
+            f"ddof={ddof!r} is not known", hint="write 1 for a sample, 0 for all there are"
+        )
+    return ddof
+
+
+class SpreadCell(Cell):
+    """The count, the first value, and the sums of the distances from it and of their squares."""
+
+    def __init__(self, ddof: int, is_root: bool) -> None:
+        self._ddof = ddof
+        self._is_root = is_root
+        self._count = SlotArray(np.int64, 0)
+        self._first = SlotArray(np.float64, 0.0)
+        self._sum = SlotArray(np.float64, 0.0)
+        self._squares = SlotArray(np.float64, 0.0)
+
+    def grow(self, slots: int) -> None:
+        for array in (self._count, self._first, self._sum, self._squares):
+            array.grow(slots)
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        assert column is not None
+        there = rows.gather(valid(column))
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        values = rows.gather(numbers(column, 0)).astype(np.float64)
+        before = self._count.values[rows.slots]
+        counts = rows.int_sums(there.astype(np.int64), before)
+        # The first value of keys that have had none.
+        new = there & (counts == 1)
+        first = self._first.values[rows.slots]
+        segment = np.repeat(np.arange(len(rows.slots)), rows.lengths)[new]
+        first[segment] = values[new]
+        self._first.values[rows.slots] = first
+        with np.errstate(all="ignore"):
+            apart = np.where(there, values - rows.spread(first), 0.0)
+            squares = rows.float_sums(apart * apart, self._squares.values[rows.slots])
+            sums = rows.float_sums(apart, self._sum.values[rows.slots])
+            self._count.values[rows.slots] = counts[rows.ends]
+            self._sum.values[rows.slots] = sums[rows.ends]
+            self._squares.values[rows.slots] = squares[rows.ends]
+            spread = self._value(counts, sums, squares)
+        few = counts <= self._ddof
+        return placed(rows, spread, few if few.any() else None)
+
+    def _value(
+        self,
+        counts: Ints,
+        sums: Floats,
+        squares: Floats,
+    ) -> Floats:
+        around = np.maximum(squares - sums * sums / np.maximum(counts, 1), 0.0)
+        variance: Floats = around / np.maximum(counts - self._ddof, 1)
+        return np.sqrt(variance) if self._is_root else variance
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        counts, sums, squares = (
+            array.values[at].copy() for array in (self._count, self._sum, self._squares)
+        )
+
+        def value() -> pa.Array:
+            with np.errstate(all="ignore"):
+                return pa.array(self._value(counts, sums, squares))
+
+        return {
+            "count": self._count.freeze(at),
+            "first": self._first.freeze(at),
+            "sum": self._sum.freeze(at),
+            "squares": self._squares.freeze(at),
+            "value": value,
+            "known": lambda: pa.array(counts > self._ddof),
+        }
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._count.values[slots] = parts["count"].to_numpy()
+        self._first.values[slots] = parts["first"].to_numpy()
+        self._sum.values[slots] = parts["sum"].to_numpy()
+        self._squares.values[slots] = parts["squares"].to_numpy()

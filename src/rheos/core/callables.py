@@ -1,0 +1,140 @@
+"""Checks of the functions that users pass to methods, made when the program is built.
+
+A plain function, an object with `__call__`, a `functools.partial`, a method and a class of records can
+be called; an instance of a class that users derive from is called by its methods. The checks look only
+at how a function is called: whether it is asynchronous, whether it yields, and what it takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rheos.core.errors import ProgramError
+from rheos.core.shown import shown
+
+_ASYNC_HINT = "for asynchronous calls write .map_async({name}) before it, and a plain function here"
+
+
+def function_name(fn: Any) -> str:
+    """Return what errors and `explain` call a function."""
+    if isinstance(fn, functools.partial):
+        return function_name(fn.func)
+    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool = False) -> None:
+    """Check a function that a method takes.
+
+    Args:
+        fn: what the user passed.
+        method: name of the method, for errors.
+        takes: what the function is called with, in words, an entry for each argument.
+        yields: whether the function may yield its results.
+
+    Raises:
+        ProgramError: it cannot be called so.
+    """
+    if not callable(fn):
+        raise ProgramError(
+            f"{method}() takes a function, not {shown(fn)}",
+            hint=f"give the function itself, as in .{method}(parse)",
+        )
+    check_kind(fn, method, yields=yields)
+    check_arguments(fn, method, takes)
+
+
+def check_kind(fn: Any, method: str, *, yields: bool = False) -> None:
+    """Check that a function is a plain one; `yields` is whether it may yield. Raises ProgramError."""
+    name = function_name(fn)
+    if isinstance(fn, type):
+        if _has_own_call(fn):
+            raise ProgramError(
+                f"{method}() takes an instance, not the class {name}", hint=f"write {name}()"
+            )
+        return
+    _check_kind(_called(fn), name, method, yields=yields)
+    if not inspect.isroutine(fn):
+        for part in ("open", "close"):
+            _check_kind(getattr(type(fn), part, None), f"{name}.{part}", method, yields=False)
+
+
+def check_methods(instance: Any, base: type, method: str) -> None:
+    """Check the methods of a function object that override those of the class that users derive from.
+
+    Raises:
+        ProgramError: one of them cannot be called as that class says.
+    """
+    declarations = {name: one for cls in reversed(base.__mro__) for name, one in vars(cls).items()}
+    for name, declared in declarations.items():
+        own = getattr(type(instance), name, None)
+        if name.startswith("_") or own is declared or not inspect.isfunction(declared):
+            continue
+        full = f"{type(instance).__name__}.{name}"
+        if not callable(own):
+            raise ProgramError(
+                f"{full} is {shown(own)}, and {method}() calls it", hint=f"make {name} a method"
+            )
+        called = getattr(instance, name)
+        _check_kind(_called(called), full, method, yields=_may_yield(declared))
+        parameters = list(inspect.signature(declared).parameters.values())[1:]
+        if all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters):
+            check_arguments(called, method, [parameter.name for parameter in parameters], full)
+
+
+def _may_yield(declared: Callable[..., Any]) -> bool:
+    said = str(declared.__annotations__.get("return", ""))
+    return any(word in said for word in ("Iter", "Any", "Sequence"))
+
+
+def _has_own_call(cls: type) -> bool:
+    return any("__call__" in vars(base) for base in cls.__mro__ if base is not object)
+
+
+def _called(fn: Any) -> Any:
+    """Return the function that is called in the end."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if inspect.isroutine(fn) or inspect.isclass(fn):
+        return fn
+    return type(fn).__call__
+
+
+def _check_kind(called: Any, name: str, method: str, *, yields: bool) -> None:
+    if inspect.isasyncgenfunction(called):
+        raise ProgramError(
+            f"{name} is an asynchronous generator, and {method}() takes a plain function",
+            hint="for asynchronous calls write .map_async(ask), with an `async def` that returns one "
+            "record",
+        )
+    if inspect.iscoroutinefunction(called):
+        raise ProgramError(
+            f"{name} is asynchronous, and {method}() takes a plain function",
+            hint=f"write .map_async({name})" if method == "map" else _ASYNC_HINT.format(name=name),
+        )
+    if not yields and inspect.isgeneratorfunction(called):
+        raise ProgramError(
+            f"{name} yields, and {method}() takes a function that returns one value",
+            hint=f"return the value; to yield any number of records write .flat_map({name})",
+        )
+
+
+def check_arguments(fn: Any, method: str, takes: Sequence[str], name: str | None = None) -> None:
+    """Check that a function takes these arguments, an entry for each in words. Raises ProgramError."""
+    signature = ""
+    try:
+        found = inspect.signature(fn)
+        signature = str(found)
+        found.bind(*takes)
+    except (TypeError, ValueError) as error:
+        if not signature and not inspect.ismethod(fn):
+            return  # A builtin without a signature. A method without one lacks its `self` parameter.
+        passed = " and ".join(takes) or "no arguments"
+        raise ProgramError(
+            f"{name or function_name(fn)}{signature} cannot be called by {method}(), which passes "
+            f"{passed}: {error}",
+            hint="give it only these parameters; functools.partial sets others beforehand",
+        ) from None

@@ -1,0 +1,33 @@
+"""What a subtask says that it has written is checked before it counts (CP33).
+
+The log keeps it, and what it names is opened and deleted later: an entry with a name that is not ours
+could never be read back, and the job would be lost by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rheos.core.checkpoint.names import handle_problem
+from rheos.core.checkpoint.savepoint import STATE
+from rheos.core.protocol.control import Acknowledge
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.snapshots import StateHandle
+
+
+def problem(
+    share: Acknowledge, operators: Collection[OperatorId], parallelism: int, folder: str
+) -> str | None:
+    """What is wrong with it; None where nothing is. `folder` is the one of the job's state,
+    `parallelism` that of the attempt."""
+    parts: list[tuple[StateHandle, str]] = [
+        *((handle, folder) for handle in share.handles),
+        *((handle, STATE) for handle in share.savepoint_handles),
+    ]
+    for handle, below in parts:
+        if (wrong := handle_problem(handle, parallelism, below)) is not None:
+            return wrong
+    for operator in (*(part.operator for part, _ in parts), *(c.operator for c in share.committables)):
+        if operator not in operators:
+            return f"the plan has no operator {operator!r}"
+    return None

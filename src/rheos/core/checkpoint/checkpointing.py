@@ -1,0 +1,436 @@
+"""The checkpoints of a job while its attempts run: when one is opened, what it says, who is notified.
+
+Pure: the coordinator reports events and gets actions back. It joins what is open
+(`open_checkpoints`), what was asked for (`savepoint_requests`) and what is kept (`retention`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.continuation import Continuation
+from rheos.core.checkpoint.events import (
+    Action,
+    After,
+    CheckpointStats,
+    DeleteFiles,
+    DropEntries,
+    JobShape,
+    SavepointRequested,
+    SendToAll,
+    SweepFiles,
+)
+from rheos.core.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+    Rescaled,
+)
+from rheos.core.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
+from rheos.core.checkpoint.publishing import Publishing
+from rheos.core.checkpoint.rescaling import refusal, wanted_parallelism
+from rheos.core.checkpoint.retention import Expired, Retention
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.checkpoint.savepoint_requests import SavepointRequests, Stage
+from rheos.core.errors import CheckpointError, RheosError
+from rheos.core.protocol.control import (
+    Acknowledge,
+    CheckpointAborted,
+    Committed,
+    Cost,
+    Decline,
+    Drain,
+    Totals,
+    TriggerCheckpoint,
+)
+from rheos.core.protocol.ids import Attempt, CheckpointId
+
+
+class Awaited(NamedTuple):
+    """A request that is not answered yet."""
+
+    request: SavepointRequested
+    stage: Stage | None
+    """None if it has not begun."""
+    subtasks: tuple[int, ...]
+    """The subtasks that it waits for: to end their input, to acknowledge, or to commit."""
+
+
+class Checkpointing:
+    def __init__(self, owner: str, config: CheckpointConfig, shape: JobShape) -> None:
+        self._owner = owner
+        self._config = config
+        self._shape = shape
+        self._open = OpenCheckpoints(config)
+        self._retention = Retention(config.retain)
+        self.savepoints = SavepointRequests()
+        self.publishing = Publishing(shape.on_driver)
+        self.stats = CheckpointStats()
+        self.attempt = Attempt(0)
+        self.parallelism = shape.parallelism
+        """Of the attempt."""
+        self._earlier = JobCounts()
+        self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
+        self._outlived: tuple[int, ...] = ()
+        self.rescaled: Rescaled | None = None
+        """The width that a command gave the job, as the newest entry has it."""
+        self._given_up = False
+        """Whether any was, since the last one that completed: then there may be files that nobody has
+        reported."""
+        self._drained: set[int] = set()
+        self._committed: dict[int, CheckpointId] = {}
+        """By subtask, in this attempt."""
+        self.final: CheckpointId | None = None
+        """The final checkpoint, once it is in the log."""
+
+    @property
+    def kept(self) -> tuple[CheckpointCompleted, ...]:
+        """The checkpoints that are kept, the oldest first."""
+        return self._retention.kept
+
+    @property
+    def restore(self) -> Restore | None:
+        """What the attempt starts from."""
+        return self._from.restore
+
+    @property
+    def own(self) -> CheckpointCompleted | None:
+        """The same, where it is a checkpoint of the job's own log."""
+        return self._from.own
+
+    # --- an attempt -------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        continuation: Continuation,
+        outlived: tuple[int, ...],
+        parallelism: int,
+        rescaled: Rescaled | None,
+        earlier: JobCounts,
+    ) -> AttemptStarted:
+        """Return the claim of the next attempt.
+
+        Args:
+            continuation: the attempt, and what it starts from.
+            outlived: the entries of checkpoints that no longer count.
+            parallelism: how wide the attempt is.
+            rescaled: the width that a command gave the job.
+            earlier: what the job had counted before this driver.
+        """
+        wanted = wanted_parallelism(self._shape, rescaled)
+        assert parallelism <= wanted, "CP40: no attempt is wider than the log has it"
+        self.rescaled = rescaled
+        self._earlier = earlier
+        self._from = continuation
+        self._outlived = outlived
+        self.attempt = continuation.attempt
+        self.parallelism = parallelism
+        self._retention = Retention(self._config.retain, continuation.completed)
+        assert not self.publishing.under_way, "CP29: what is under way has answered"
+        self._open.begin(continuation.next_checkpoint, parallelism)
+        self._given_up = False
+        self._drained.clear()
+        self._committed.clear()
+        self.final = None
+        own = continuation.own
+        return AttemptStarted(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserve(),
+            origin=continuation.origin,
+            rescaled=rescaled,
+            counts=self._counts(),
+            from_checkpoint=own.checkpoint if own else None,
+            parallelism=parallelism,
+            completed=self._retention.numbers,
+        )
+
+    def claimed(self) -> list[Action]:
+        """CP10: what nothing needs any more goes with the claim."""
+        outlived: list[Action] = [DropEntries(self._outlived)] if self._outlived else []
+        expired = _expire(self._retention.trim())
+        return [*outlived, *expired, SweepFiles(self.attempt, self._retention.needed)]
+
+    def connected(self, now_ms: int) -> None:
+        self._open.run(now_ms)
+
+    def drained(self, subtask: int) -> None:
+        self._drained.add(subtask)
+
+    def recovered(self) -> list[Action]:
+        """What the restored checkpoint lists is committed."""
+        own = self._from.own
+        if own is None:
+            return []
+        if own.final:
+            self.final = own.checkpoint
+        return self.savepoints.committed(own.checkpoint)
+
+    def finished(self) -> JobFinished:
+        assert self.final is not None, "CP9: the final checkpoint is in the log"
+        return JobFinished(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserved_to,
+            origin=self._from.origin,
+            rescaled=self.rescaled,
+            counts=self._counts(),
+            checkpoint=self.final,
+            kept=self._retention.numbers,
+        )
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def _all_drained(self) -> bool:
+        return len(self._drained) == self.parallelism
+
+    def _opening_ms(self) -> int | None:
+        """When something is to be opened; None while nothing may be."""
+        if self.final is not None or self.savepoints.holds:
+            return None
+        if self._all_drained():
+            # After the final one none can be taken: so it waits to carry whatever was asked for before.
+            busy = self._open.any_open() or self.savepoints.one_behind
+            return None if busy else self._open.retry_ms()
+        if self.savepoints.stage in (Stage.DRAINING, Stage.OPEN):
+            return None
+        if self.savepoints.next is not None:
+            return None if self._open.any_open() else 0
+        return self._open.due_ms()
+
+    def deadline_ms(self) -> int | None:
+        """When time alone changes anything."""
+        deadlines = [self._open.timeout_ms(), self._opening_ms(), self.publishing.retry_ms()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def proceed(self, now_ms: int) -> list[Action]:
+        """Opens what is due, as long as no entry is being written to the log."""
+        opening_ms = self._opening_ms()
+        if opening_ms is None or now_ms < opening_ms:
+            return []
+        if self._all_drained():
+            opened = self._open.open(now_ms, final=True, savepoint=self.savepoints.open())
+        elif self.savepoints.next is None:
+            opened = self._open.open(now_ms)
+        elif self.savepoints.next.after is After.DRAIN:
+            # CP16: until the final checkpoint none is opened. A job that fails meanwhile goes on from
+            # before the input's end, as if no savepoint had been requested.
+            self.savepoints.drain()
+            return [SendToAll(Drain(attempt=self.attempt))]
+        else:
+            opened = self._open.open(now_ms, savepoint=self.savepoints.open())
+        directory = opened.savepoint.directory if opened.savepoint else None
+        return [
+            SendToAll(
+                TriggerCheckpoint(attempt=self.attempt, checkpoint=opened.id, savepoint=directory)
+            )
+        ]
+
+    # --- what becomes of them ---------------------------------------------------------------------
+
+    def acknowledge(self, event: Acknowledge, now_ms: int, running: bool) -> None:
+        self._retention.noted(event.checkpoint, event.handles)
+        if running:
+            self._open.acknowledge(event, now_ms)
+
+    def decline(self, event: Decline, now_ms: int) -> tuple[list[Action], RheosError | None]:
+        open = self._open.declinable(event.checkpoint, event.subtask)
+        if open is None:
+            return [], None
+        return self._abort(open, f"subtask {event.subtask}: {event.reason}", now_ms)
+
+    def overdue(self, now_ms: int) -> tuple[list[Action], RheosError | None]:
+        actions: list[Action] = []
+        for open in self._open.overdue(now_ms):
+            missing = self._open.missing(open)
+            reason = f"subtasks {missing} did not acknowledge in {self._config.timeout_ms} ms"
+            aborted, error = self._abort(open, reason, now_ms)
+            actions += aborted
+            if error is not None:
+                return actions, error
+        return actions, None
+
+    def _abort(
+        self, open: OpenCheckpoint, reason: str, now_ms: int
+    ) -> tuple[list[Action], RheosError | None]:
+        """CP8: what was opened and does not complete is aborted, and all subtasks are notified.
+        Returns the error, too, where it was one failure too many and fails the attempt."""
+        failures = self._open.fail(open, now_ms)
+        self.stats.failed += 1
+        self.stats.failure = reason
+        self._given_up = True
+        actions: list[Action] = [self._aborted(open)]
+        if open.savepoint is not None:
+            actions += self.savepoints.fail(
+                CheckpointError(
+                    f"the savepoint failed: {reason}",
+                    hint=f"the job {'finishes without it' if open.final else 'goes on'}; look to the "
+                    "savepoint's directory and to the state's size",
+                )
+            )
+        if failures <= self._config.tolerable_failures:
+            return actions, None
+        return actions, CheckpointError(
+            f"{failures} checkpoints in a row failed; the last one, {open.id}: {reason}",
+            hint="look to the checkpoint directory and to the state's size; timeout and tolerable "
+            "failures are set in the checkpoint configuration",
+        )
+
+    def _aborted(self, open: OpenCheckpoint) -> SendToAll:
+        return SendToAll(CheckpointAborted(attempt=self.attempt, checkpoint=open.id))
+
+    def entry(self, wall_ms: int) -> CheckpointCompleted | None:
+        """What is to be entered in the log now; None where nothing is complete."""
+        open = self._open.newest_complete()
+        if open is None:
+            return None
+        assert open.complete_ms is not None
+        shares = [open.acknowledged[subtask] for subtask in range(self.parallelism)]
+        restored = self._from.restore
+        before = restored.entry.totals if restored else Totals()
+        return CheckpointCompleted(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserve(),
+            origin=self._from.origin,
+            rescaled=self._rescaled_by(open),
+            counts=self._counts(completed=1),
+            checkpoint=open.id,
+            final=open.final,
+            parallelism=self.parallelism,
+            max_parallelism=self._shape.max_parallelism,
+            operators=dict(self._shape.operators),
+            handles=[handle for share in shares for handle in share.handles],
+            committables=[committable for share in shares for committable in share.committables],
+            totals=reduce(Totals.plus, (share.totals for share in shares), before),
+            states={operator: dict(states) for operator, states in self._shape.states.items()},
+            targets=dict(self._shape.targets),
+            kept=self._retention.numbers_beside_next,
+            widths=dict(self._shape.widths),
+            cost=reduce(Cost.plus, (share.cost for share in shares)),
+            duration_ms=open.complete_ms - open.opened_ms,
+            completed_ms=wall_ms,
+            savepoint=(open.savepoint.directory if open.savepoint else None) or "",
+        )
+
+    def _counts(self, completed: int = 0) -> JobCounts:
+        """Return what the job has counted so far; `completed` are checkpoints of the entry itself."""
+        earlier, own = self._earlier, self.stats
+        return JobCounts(
+            drivers=earlier.drivers + 1,
+            restarts=earlier.restarts + own.restarts,
+            completed=earlier.completed + own.completed + completed,
+            failed=earlier.failed + own.failed,
+        )
+
+    def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:
+        """What the entry says of the job's width. A job whose input has ended keeps it."""
+        request = open.savepoint
+        if open.final or request is None or request.after is not After.RESCALE:
+            return self.rescaled
+        return Rescaled(request.parallelism, self._shape.parallelism)
+
+    def not_rescalable(self, request: SavepointRequested) -> RheosError | None:
+        """Why the running attempt cannot go on with the width that is asked for."""
+        return refusal(
+            request,
+            self._shape,
+            busy=self.savepoints.busy,
+            ending=self.final is not None or self._all_drained(),
+        )
+
+    def is_as_wide(self, parallelism: int) -> bool:
+        """Whether the attempt runs with what is asked for, and nothing else is wanted."""
+        wanted = wanted_parallelism(self._shape, self.rescaled)
+        return self.parallelism == wanted == parallelism
+
+    def entered(
+        self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
+    ) -> list[Action]:
+        """CP3: from here on the checkpoint exists, whatever has become of its attempt."""
+        open, subsumed = self._open.entered(entry.checkpoint, now_ms)
+        expired = _expire(self._retention.completed(number, entry))
+        self.rescaled = entry.rescaled
+        self.stats.completed += 1
+        self.stats.failure = None
+        self.stats.last_id = entry.checkpoint
+        self.stats.last_duration_ms = now_ms - open.opened_ms
+        notices: list[Action] = []
+        if running:
+            notices += self.publishing.entered(entry)
+            notices += [self._aborted(older) for older in subsumed]
+            if entry.final:
+                self.final = entry.checkpoint
+        carried = self.savepoints.entered(open, entry) if open.savepoint else []
+        if self._given_up or subsumed or entry.final:
+            expired.append(SweepFiles(self.attempt, self._retention.needed, entry.checkpoint))
+        self._given_up = False
+        return [*notices, *carried, *expired]
+
+    def committed(self, event: Committed) -> list[Action]:
+        """The manifest of a savepoint that waited for this."""
+        before = self._committed.get(event.subtask, event.checkpoint)
+        self._committed[event.subtask] = max(before, event.checkpoint)
+        return self.savepoints.committed(self._committed_everywhere())
+
+    def _committed_everywhere(self) -> CheckpointId:
+        if len(self._committed) < self.parallelism:
+            return CheckpointId(0)
+        return min(self._committed.values())
+
+    def awaited(self) -> Awaited | None:
+        """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
+        asked = self.savepoints.awaited
+        if asked is None:
+            return None
+        request, stage = asked
+        subtasks: Sequence[int] = ()
+        everyone = range(self.parallelism)
+        match stage:
+            case Stage.DRAINING:
+                subtasks = [each for each in everyone if each not in self._drained]
+            case Stage.OPEN | None:
+                subtasks = self._open.unacknowledged()
+            case Stage.COMMITTING:
+                entry = self.savepoints.entry
+                assert entry is not None
+                subtasks = [
+                    each for each in everyone if self._committed.get(each, 0) < entry.checkpoint
+                ]
+            case Stage.WRITING | Stage.TAKEN | Stage.RESCALING:
+                pass
+        return Awaited(request, stage, tuple(subtasks))
+
+    def is_done(self) -> bool:
+        """CP9: whether the final checkpoint is committed everywhere, and its savepoint settled."""
+        return (
+            self.final is not None
+            and self._committed_everywhere() >= self.final
+            and not self.savepoints.is_of(self.final)
+        )
+
+    def abandon(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
+        """The attempt has failed: what is open cannot complete, but for one that is being entered."""
+        self.stats.failed += len(self._open.abandon(entering))
+        self.publishing.abandon()
+        return self.savepoints.attempt_failed(entering, error)
+
+    def check(self) -> None:
+        """What always holds."""
+        self._open.check()
+        assert self.final is None or not self._open.any_open(), (
+            "CP9: nothing is opened after the final checkpoint"
+        )
+
+
+def _expire(expired: Expired) -> list[Action]:
+    actions: list[Action] = []
+    if expired.numbers:
+        actions.append(DropEntries(expired.numbers))
+    if expired.paths:
+        actions.append(DeleteFiles(expired.paths))
+    return actions

@@ -1,0 +1,534 @@
+"""Whether a program can go on from stored state: what maps, migrates, is dropped, or cannot be read.
+
+Pure (CP22). `compare` sets what was declared when the state was written against what the program
+declares now; `refusals` says whether a job may start from it. The command `rheos check` shows the same
+findings before anything is deployed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import assert_never
+
+from rheos.core.checkpoint.column_changes import wider_column, wider_number
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.type_changes import Change, changes, described, found_by
+from rheos.core.checkpoint.type_changes import Verdict as Verdict
+from rheos.core.errors import CheckpointError, Site
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import (
+    AGGREGATES,
+    ROWS_OF_AGGREGATES,
+    FieldShape,
+    Holds,
+    StateShape,
+    TtlShape,
+    TypeShape,
+)
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.state_config import NewAggregates
+
+States = Mapping[OperatorId, Mapping[str, StateShape]]
+"""By operator and state; of operators that keep any."""
+
+IN_FLIGHT = "in-flight "
+"""Begins the names of states that hold rows between operators, and no state of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What becomes of a piece of stored state."""
+
+    operator: OperatorId
+    name: str
+    """The operator's name, for people."""
+    state: str
+    """Empty where it is of the whole operator."""
+    field: str
+    """The path inside the state; empty where it is of the whole state."""
+    verdict: Verdict
+    text: str
+    refused: bool = False
+    """A run does not start so: what cannot be read, what is dropped although the program does not say
+    so, and what open windows lack. A field that its class no longer has is dropped because the class
+    says so."""
+    fix: str = ""
+    """What to do about it, where there is more to say than of every finding like it."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether stored state would not be there afterwards."""
+        return self.verdict in (Verdict.DROPPED, Verdict.UNREADABLE)
+
+    def is_allowed(self, allow_dropped: bool, new_aggregates: NewAggregates | None) -> bool:
+        """Return whether the user's options let a run start in spite of it."""
+        match self.verdict:
+            case Verdict.DROPPED:
+                return allow_dropped
+            case Verdict.NEW:
+                return new_aggregates is not None
+            case Verdict.UNREADABLE:
+                return False
+            case Verdict.SAME | Verdict.MIGRATES:
+                return True
+            case _:
+                assert_never(self.verdict)
+
+    def __str__(self) -> str:
+        place = f"{self.name!r} ({self.operator})"
+        inside = [f"state {self.state!r}"] * bool(self.state) + [self.field] * bool(self.field)
+        return f"{', '.join([place, *inside])}: {self.text}"
+
+
+def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[Finding]:
+    """What becomes of state that was declared as `old` under a program that declares `new`.
+
+    In the order of `old`, then what is new. A state that is the same has one finding; any other, one
+    for each difference.
+    """
+    found: list[Finding] = []
+    for operator, states in old.items():
+        name = names.get(operator, operator)
+        if operator not in new:
+            text = f"the program has no such operator with state; it held {', '.join(states)}"
+            alike = _look_alike(states, [one for one in new.items() if one[0] not in old])
+            fix = ""
+            if alike is not None:
+                text += (
+                    f"; {names.get(alike, alike)!r} ({alike}) keeps just such state: is it the same?"
+                )
+                fix = f"if it is the operator {alike!r} now, add --rename {operator}={alike}"
+            gone = Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True, fix=fix)
+            found.append(gone)
+            continue
+        found += _operator(operator, name, states, new[operator])
+    for operator, states in new.items():
+        if operator not in old:
+            text = f"starts empty: {', '.join(states)}"
+            found.append(Finding(operator, names.get(operator, operator), "", "", Verdict.NEW, text))
+    return found
+
+
+def _look_alike(
+    states: Mapping[str, StateShape],
+    others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
+) -> OperatorId | None:
+    """The one new operator that keeps just such state, where there is one."""
+    alike = [operator for operator, held in others if states == held]
+    return alike[0] if len(alike) == 1 else None
+
+
+def compare_entry(
+    entry: CheckpointCompleted, new: States, operators: Mapping[OperatorId, str]
+) -> list[Finding]:
+    """`compare` for a checkpoint or savepoint, of which only that counts in which something is stored.
+    An entry that does not say what its states hold is compared by the names of operators and states."""
+    stored: dict[OperatorId, set[str]] = {}
+    for handle in entry.handles:
+        states = stored.setdefault(handle.operator, set())
+        if handle.mode is PartMode.FILE:
+            # A set of files holds all declared state of its operator.
+            states.update(entry.states.get(handle.operator, ()))
+        elif handle.rows or handle.mode is PartMode.DELTA:
+            states.add(handle.state)
+    stored = {operator: states for operator, states in stored.items() if states}
+    names = {**entry.operators, **operators}
+    if not entry.states:
+        return _by_names(stored, new, names)
+    old = {
+        operator: {name: shape for name, shape in states.items() if name in stored[operator]}
+        for operator, states in entry.states.items()
+        if operator in stored
+    }
+    return compare(old, new, names)
+
+
+def refusals(
+    findings: Iterable[Finding],
+    *,
+    allow_dropped: bool,
+    new_aggregates: NewAggregates | None = None,
+    sites: Mapping[OperatorId, Site] = MappingProxyType({}),
+) -> CheckpointError | None:
+    """Return why a job does not start from the state, at the first of the operators concerned; None if
+    it may.
+
+    Args:
+        findings: What `compare` found.
+        allow_dropped: Whether the user has allowed that state is dropped.
+        new_aggregates: What the user wants of aggregates that open windows lack.
+        sites: Where operators were written.
+    """
+    findings = [_chosen(finding, new_aggregates) for finding in findings]
+    refused = [
+        finding
+        for finding in findings
+        if finding.refused and not finding.is_allowed(allow_dropped, new_aggregates)
+    ]
+    gone = [f for f in findings if not f.state and f.verdict is Verdict.DROPPED]
+    if gone and not allow_dropped and all(not f.state for f in findings):
+        return _of_another_job(findings, gone)
+    if not refused:
+        return None
+    told = sorted(refused, key=lambda finding: -finding.verdict.gravity)
+    verdicts = list(dict.fromkeys(finding.verdict for finding in told))
+    error = CheckpointError(
+        _WHAT[verdicts[0]],
+        hint="; ".join(
+            [*(_HINT[verdict] for verdict in verdicts), *dict.fromkeys(f.fix for f in told if f.fix)]
+        )
+        + _hint_of_uids(refused),
+        detail="\n".join(map(str, told)),
+    )
+    first = next((finding for finding in told if finding.operator in sites), None)
+    if first is not None:
+        error.located(site=sites[first.operator], operator=first.name)
+    return error
+
+
+def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
+    """The finding, where what the user wants of new aggregates cannot be done for it."""
+    if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
+        fix = "--new-aggregates null gives null for the windows that are open"
+        text = f"{_NEW_IN_ROWS}; rows from before the upgrade are among those that it would be made of"
+        return replace(finding, verdict=Verdict.UNREADABLE, text=text, fix=fix)
+    return finding
+
+
+_WHAT = {
+    Verdict.UNREADABLE: "the stored state cannot be read by the program as it is now",
+    Verdict.DROPPED: "the stored state holds what the program no longer has, and it would be lost",
+    Verdict.NEW: "open windows lack what a new aggregate needs",
+}
+_HINT = {
+    Verdict.UNREADABLE: "keep what was declared; or give the operator another uid and add "
+    "--allow-dropped: it then starts empty, and what it kept is left behind",
+    Verdict.DROPPED: "if that is meant, add --allow-dropped",
+    Verdict.NEW: "add --new-aggregates null, and the new aggregate is null for windows that have rows "
+    "from before the upgrade; or --new-aggregates since, and it is the value of the rows since then. "
+    "Windows that begin later are not concerned",
+}
+
+
+def _of_another_job(findings: Sequence[Finding], gone: Sequence[Finding]) -> CheckpointError:
+    there = ", ".join(f"{finding.name!r} ({finding.operator})" for finding in gone)
+    now = ", ".join(f"{f.name!r} ({f.operator})" for f in findings if f.verdict is Verdict.NEW)
+    return CheckpointError(
+        "the stored state is of another job: no operator of the program has any part in it",
+        hint="name a savepoint of this job, or start it without one" + _hint_of_uids(gone),
+        detail=f"it holds state of {there}\nthe program keeps state in {now or 'no operator'}",
+    )
+
+
+_MADE = re.compile(r"[a-z_]+-\d+(-auto)*")
+
+
+def _hint_of_uids(findings: Iterable[Finding]) -> str:
+    """Ids that are made of an operator's place in the program are lost when it changes."""
+    if any(not f.state and _MADE.fullmatch(f.operator) for f in findings):
+        return (
+            "; ids such as 'window-1' are made of an operator's place in the program: operators keep "
+            'their state through changes when they have ids of their own, by .uid("...")'
+        )
+    return ""
+
+
+# --- operators and states -----------------------------------------------------------------------------
+
+
+def _operator(
+    operator: OperatorId, name: str, old: Mapping[str, StateShape], new: Mapping[str, StateShape]
+) -> Iterator[Finding]:
+    content = [name for name, shape in old.items() if shape.holds == Holds.WINDOW_CONTENT]
+    for state, shape in old.items():
+        if shape.holds == Holds.PROGRESS:
+            continue
+        found = _state(shape, new[state]) if state in new else [_dropped(shape)]
+        if not found:
+            yield Finding(operator, name, state, "", Verdict.SAME, _summary(shape))
+        for change in found:
+            refused = change.verdict is Verdict.UNREADABLE or (
+                state not in new and shape.holds != Holds.WINDOW_CONTENT
+            )
+            refused = refused or change.text in (_NEW_IN_TOTALS, _NEW_IN_ROWS)
+            yield Finding(
+                operator, name, state, change.path, change.verdict, change.text, refused, change.fix
+            )
+    for state, shape in new.items():
+        if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
+            continue  # Nobody has declared these: that they begin is no news.
+        if shape.holds == Holds.WINDOW_CONTENT and content:
+            if shape.exact:
+                continue
+            if _is_of_aggregates(shape) and any(one in new for one in content):
+                yield Finding(operator, name, state, "", Verdict.NEW, _NEW_IN_TOTALS, refused=True)
+            else:
+                text = "the windows that are open lack it, and an aggregate or function needs it"
+                yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
+        elif (
+            shape.holds == Holds.RUNNING
+            and _retracts(shape)
+            and any(one.holds == Holds.RUNNING for one in old.values())
+        ):
+            text = f"is new: {_RETRACTED}"
+            yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
+        else:
+            yield Finding(operator, name, state, "", Verdict.NEW, f"starts empty: {_summary(shape)}")
+
+
+def _dropped(shape: StateShape) -> Change:
+    return Change("", Verdict.DROPPED, f"the program no longer has it; it held {_summary(shape)}")
+
+
+def _summary(shape: StateShape) -> str:
+    if shape.holds in (Holds.VALUE, Holds.LIST, Holds.MAP):
+        expires = "" if shape.ttl is None else ", with a time to live"
+        return f"{shape.holds} of {described(shape.value)}{expires}"
+    return shape.holds
+
+
+def _by_names(
+    stored: Mapping[OperatorId, set[str]], new: States, names: Mapping[OperatorId, str]
+) -> list[Finding]:
+    """For entries that hold no shapes."""
+    found: list[Finding] = []
+    known = "is there under this name; the stored state does not say what it holds"
+    for operator, states in stored.items():
+        name = names.get(operator, operator)
+        if operator not in new:
+            text = f"the program has no such operator with state; it held {', '.join(sorted(states))}"
+            found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
+            continue
+        for state in sorted(states):
+            if state.startswith(IN_FLIGHT):
+                continue
+            if state in new[operator]:
+                found.append(Finding(operator, name, state, "", Verdict.SAME, known))
+            else:
+                text = "the program no longer has it"
+                found.append(Finding(operator, name, state, "", Verdict.DROPPED, text, refused=True))
+    for operator, shapes in new.items():
+        if operator not in stored:
+            text = f"starts empty: {', '.join(shapes)}"
+            found.append(Finding(operator, names.get(operator, operator), "", "", Verdict.NEW, text))
+    return found
+
+
+# --- one state ----------------------------------------------------------------------------------------
+
+
+def _state(old: StateShape, new: StateShape) -> list[Change]:
+    """What differs; nothing where it is read as it is."""
+    if old == new:
+        return []
+    if old.kind is not new.kind or old.holds != new.holds:
+        return [Change("", Verdict.UNREADABLE, f"was {_summary(old)}, is {_summary(new)}")]
+    if _key(old) != _key(new):
+        return [Change("key", Verdict.UNREADABLE, f"was {_key(old)}, is {_key(new)}")]
+    expiry = _expiry(old.ttl, new.ttl)
+    if any(change.verdict is Verdict.UNREADABLE for change in expiry):
+        return expiry
+    compared = _COMPARED.get(old.holds)
+    if compared is None or old.exact or new.exact:
+        text = "was written in another form"
+        return [] if old.value == new.value else [Change("", Verdict.UNREADABLE, text)]
+    return expiry + compared(old.value, new.value)
+
+
+def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
+    """Whether what is stored says how old it is, by the clock that is asked for."""
+    if old is None and new is None:
+        return []
+    if old is None:
+        text = "has a time to live now, and what is stored does not say when it was updated"
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if new is None:
+        text = "has no time to live any more, and what is stored is written with one"
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if old.time != new.time:
+        text = (
+            f"went by {old.time}, goes by {new.time}: what is stored has the times of the other clock"
+        )
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if old.ms == new.ms:
+        return []
+    text = f"was {old.ms} ms, is {new.ms} ms: this holds from now on for what is stored, too"
+    return [Change("ttl", Verdict.MIGRATES, text)]
+
+
+def _key(shape: StateShape) -> str:
+    if not shape.key:
+        return "without a key"
+    return f"by {', '.join(f'{field.name}: {field.type.name}' for field in shape.key)}"
+
+
+def _value(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.name == new.name == "row":
+        return _rows_by_name(old, new)
+    return changes(old, new)
+
+
+def _list(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.name == new.name == "row":
+        # Records of windows with a trigger: they are fitted to the columns as they are read.
+        return [Change("[]", Verdict.MIGRATES, "rows are fitted to the columns that there are now")]
+    return changes(old, new, "[]")
+
+
+def _map(old: TypeShape, new: TypeShape) -> list[Change]:
+    (old_key, old_item), (new_key, new_item) = old.args, new.args
+    return found_by(changes(old_key, new_key, "[key]")) + changes(old_item, new_item, "[]")
+
+
+def _rows_by_name(old: TypeShape, new: TypeShape) -> list[Change]:
+    """Rows that a reduce has combined: Python's values, found by the names of the columns."""
+
+    def gained(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.UNREADABLE, "is new, and combined rows do not have it")
+
+    return _fields(old, new, gained, wider_number)
+
+
+def _columns(old: TypeShape, new: TypeShape) -> list[Change]:
+    def gained(field: FieldShape) -> Change:
+        if field.required:
+            text = "is new, and what is stored does not have it"
+            return Change(field.name, Verdict.UNREADABLE, text)
+        return Change(field.name, Verdict.MIGRATES, "is new: what is stored gets null")
+
+    return _fields(old, new, gained, wider_column)
+
+
+_NEW_IN_TOTALS = "is new: windows that are open have rows from before it"
+_NEW_IN_ROWS = "is new: rows of open windows do not have it"
+
+
+def _is_of_aggregates(shape: StateShape) -> bool:
+    return shape.value.label in (AGGREGATES, ROWS_OF_AGGREGATES)
+
+
+def _window_content(old: TypeShape, new: TypeShape) -> list[Change]:
+    """The rows of a function, or what built-in aggregates keep: those may be new."""
+    texts = {AGGREGATES: _NEW_IN_TOTALS, ROWS_OF_AGGREGATES: _NEW_IN_ROWS}
+    if new.label not in texts:
+        return _columns(old, new)
+
+    def gained(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.NEW, texts[new.label])
+
+    return _fields(old, new, gained, wider_column)
+
+
+_RETRACTED = (
+    "rows from before the upgrade may be retracted, and it has not counted them. Start the job without "
+    "the savepoint to count all rows"
+)
+
+
+def _retracts(shape: StateShape) -> bool:
+    """Whether rows are also taken out of the aggregates."""
+    return any(field.required for field in shape.value.fields)
+
+
+def _running(old: TypeShape, new: TypeShape) -> list[Change]:
+    def gained(field: FieldShape) -> Change:
+        if field.required:
+            return Change(field.name, Verdict.UNREADABLE, f"is new: {_RETRACTED}")
+        return Change(field.name, Verdict.NEW, "is new: it starts from nothing")
+
+    others = {field.name: field.type.label for field in old.fields}
+    found = [
+        Change(field.name, Verdict.UNREADABLE, f"was {others[field.name]}, is {field.type.label}")
+        for field in new.fields
+        if others.get(field.name, field.type.label) != field.type.label
+    ]
+    changed = {change.path for change in found}
+    return found + [
+        change for change in _fields(old, new, gained, wider_number) if change.path not in changed
+    ]
+
+
+def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
+    # 0.1.0 named no kind of window: it had the grid alone.
+    kinds = [shape.label or "grid" for shape in (old, new)]
+    if kinds[0] != kinds[1]:
+        text = "were windows of the kind {}, are of the kind {}".format(*kinds)
+        return [Change("kind", Verdict.UNREADABLE, text)]
+    before = {field.name: field.type for field in old.fields}
+    after = {field.name: field.type for field in new.fields}
+    if before.keys() != after.keys():
+        return [Change("kind", Verdict.UNREADABLE, "windows that grow, and windows that do not")]
+    found = [
+        Change(name, Verdict.UNREADABLE, f"was {_cut_by(before[name])}, is {_cut_by(after[name])}")
+        for name in before
+        if name != "lateness" and before[name].label != after[name].label
+    ]
+    was, now = int(before["lateness"].label), int(after["lateness"].label)
+    if was < now:
+        text = (
+            f"was {was} ms, is {now} ms: windows that are dropped already would be made again, of "
+            "their late rows alone"
+        )
+        found.append(Change("lateness", Verdict.UNREADABLE, text))
+    elif was > now:
+        text = f"was {was} ms, is {now} ms: windows are dropped earlier"
+        found.append(Change("lateness", Verdict.MIGRATES, text))
+    return found
+
+
+def _cut_by(shape: TypeShape) -> str:
+    return shape.label if shape.name == "word" else f"{shape.label} ms"
+
+
+def _positions(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.label == new.label:
+        return []
+    return [Change("", Verdict.UNREADABLE, f"was written by {old.label}, and is read by {new.label}")]
+
+
+def _pattern(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.label == new.label:
+        return []
+    return [Change("", Verdict.UNREADABLE, f"was of the pattern {old.label!r}, is of {new.label!r}")]
+
+
+def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:
+    return []
+
+
+_COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
+    Holds.VALUE: _value,
+    Holds.LIST: _list,
+    Holds.MAP: _map,
+    Holds.TIMERS: _nothing,
+    Holds.ROWS: _columns,
+    Holds.RUNNING: _running,
+    Holds.WINDOWS: _windows,
+    Holds.WINDOW_CONTENT: _window_content,
+    Holds.UNDECIDED: _columns,
+    Holds.MATCHES: _pattern,
+    Holds.POSITIONS: _positions,
+}
+
+
+def _fields(
+    old: TypeShape,
+    new: TypeShape,
+    gained: Callable[[FieldShape], Change],
+    wider: Callable[[str, str], bool],
+) -> list[Change]:
+    """The differences of columnar state, column by column."""
+    before = {field.name: field.type.name for field in old.fields}
+    after = {field.name: field.type.name for field in new.fields}
+    found = []
+    for name, kind in before.items():
+        if name not in after:
+            found.append(Change(name, Verdict.DROPPED, "the program no longer has it"))
+        elif kind != after[name]:
+            fits = wider(kind, after[name])
+            text = f"{kind} is read as {after[name]}" if fits else f"was {kind}, is {after[name]}"
+            found.append(Change(name, Verdict.MIGRATES if fits else Verdict.UNREADABLE, text))
+    return found + [gained(field) for field in new.fields if field.name not in before]

@@ -1,0 +1,64 @@
+"""How a job is checkpointed and restarted, as the user configured it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rheos.core.checkpoint.log_marks import LOG_BLOCK
+
+
+@dataclass(frozen=True)
+class ExponentialDelay:
+    """Restarts without end, waiting longer after each failure; quiet time resets the delay."""
+
+    initial_ms: int = 100
+    factor: float = 2.0
+    max_ms: int = 60_000
+    reset_after_ms: int = 600_000
+
+
+@dataclass(frozen=True)
+class FixedDelay:
+    """Restarts at most `attempts` times, after `delay_ms` each."""
+
+    attempts: int
+    delay_ms: int = 1000
+
+
+@dataclass(frozen=True)
+class FailureRate:
+    """Restarts unless more than `failures` fell within `interval_ms`."""
+
+    failures: int
+    interval_ms: int
+    delay_ms: int = 1000
+
+
+@dataclass(frozen=True)
+class NoRestart:
+    """The first failure ends the job."""
+
+
+RestartStrategy: TypeAlias = ExponentialDelay | FixedDelay | FailureRate | NoRestart
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """All times in ms. `interval_ms` None takes only the final checkpoint at the end of input."""
+
+    interval_ms: int | None = 10_000
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    retain: int = 2
+    """How many completed checkpoints are kept."""
+    tolerable_failures: int = 3
+    """How many checkpoints in a row may fail before the attempt does."""
+    max_concurrent: int = 1
+    """How many checkpoints may be open at a time; only one where `min_pause_ms` keeps them apart."""
+    log_block: int = LOG_BLOCK
+    """Entries per block of the job's log (CP42). No setting of users: all drivers of a job must use the
+    same."""
+    slots_within_ms: int = 10_000
+    """How long slots that are missing are waited for before a job that may run with fewer does so."""
+    restart: RestartStrategy = field(default_factory=ExponentialDelay)

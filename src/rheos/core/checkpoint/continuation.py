@@ -1,0 +1,198 @@
+"""What a job continues from: a checkpoint of its own, a savepoint, or nothing; and whether that fits.
+
+Pure: the log and the plan in, a decision out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rheos.core.checkpoint.compatibility import Verdict, compare_entry, refusals
+from rheos.core.checkpoint.events import JobShape, SavepointRead
+from rheos.core.checkpoint.log import LogView
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobFinished, Numbered, Origin
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.checkpoint.targets import target_refusal
+from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade, under_new_ids
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import StateKind
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How a job goes on: the attempt to claim, and what it starts from."""
+
+    attempt: Attempt
+    next_checkpoint: CheckpointId
+    restore: Restore | None
+    """None: from the beginning."""
+    origin: Origin | None
+    """The savepoint that the job's state comes from, now or by way of checkpoints since."""
+    completed: tuple[Numbered, ...]
+    """The checkpoints that count, oldest first."""
+
+    @property
+    def own(self) -> CheckpointCompleted | None:
+        """The checkpoint of the job's own log that it starts from."""
+        return self.restore.entry if self.restore and self.restore.origin is None else None
+
+
+def needed_savepoint(view: LogView, from_savepoint: str | None) -> str | None:
+    """The folder whose manifest must be read to decide how the job goes on; None: the log is enough."""
+    origin = view.origin
+    if from_savepoint is not None and (origin is None or origin.directory != from_savepoint):
+        return from_savepoint
+    started = view.completed or isinstance(view.newest, JobFinished)
+    return None if origin is None or started else origin.directory
+
+
+def decide(
+    view: LogView,
+    shape: JobShape,
+    job: JobId,
+    directory: str,
+    savepoint: SavepointRead | None = None,
+    *,
+    from_savepoint: str | None = None,
+    upgrade: Upgrade = NOTHING_ALLOWED,
+) -> Continuation | None:
+    """`savepoint` is the one in `needed_savepoint`. None: the job has finished, and nothing follows.
+
+    A job that is to start from a savepoint does so once: when its log says that it began from that one,
+    it goes on from its newest checkpoint since (CP17). Raises CheckpointError where what it
+    starts from does not fit the plan.
+    """
+    origin = view.origin
+    if savepoint is not None and (origin is None or savepoint.savepoint.id != origin.id):
+        if savepoint.directory != from_savepoint:
+            raise CheckpointError(
+                f"the job {job!r} began from the savepoint {origin.id if origin else ''} in "
+                f"{savepoint.directory!r}, and another is there now",
+                hint="restore that folder from a copy, or say from which savepoint to start",
+            )
+        return _from_savepoint(view, shape, savepoint, (), upgrade)
+    if isinstance(view.newest, JobFinished):
+        return None
+    if origin is not None and not view.completed:
+        assert savepoint is not None, "CP17: nothing but the savepoint is there to start from"
+        return _from_savepoint(view, shape, savepoint, view.completed, upgrade)
+    newest = view.completed[-1].entry if view.completed else None
+    if newest is not None:
+        newest = fitted(newest, shape, f"checkpoint {newest.checkpoint}", upgrade)
+    # CP4: ids that an attempt may have used without an entry are skipped.
+    return Continuation(
+        Attempt(view.attempt + 1),
+        CheckpointId(view.reserved_to + 1),
+        None if newest is None else Restore(entry=newest),
+        origin,
+        view.completed,
+    )
+
+
+def _from_savepoint(
+    view: LogView,
+    shape: JobShape,
+    read: SavepointRead,
+    completed: tuple[Numbered, ...],
+    upgrade: Upgrade,
+) -> Continuation:
+    entry = read.savepoint.entry
+    origin = Origin(read.savepoint.id, read.directory)
+    fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", upgrade)
+    # CP4: where the job's log has moved, or starts over, the sinks may still know the numbers that the
+    # savepoint's job has used. So they are never used again.
+    return Continuation(
+        Attempt(max(view.attempt, entry.attempt) + 1),
+        CheckpointId(max(view.reserved_to, entry.reserved_to) + 1),
+        Restore(entry=fitting, origin=origin),
+        origin,
+        completed,
+    )
+
+
+def fitted(
+    entry: CheckpointCompleted, shape: JobShape, what: str, upgrade: Upgrade = NOTHING_ALLOWED
+) -> CheckpointCompleted:
+    """Return the checkpoint under the plan's ids, without the state that the plan has no place for.
+
+    Raises CheckpointError if there is such state and it may not be dropped. `what` names the
+    checkpoint.
+    """
+    entry = under_new_ids(entry, upgrade.renamed, what)
+    dropped = check_fits(entry, shape, what, upgrade)
+    fitting = [
+        handle
+        for handle in entry.handles
+        if handle.operator in shape.operators and (handle.operator, handle.state) not in dropped
+    ]
+    return msgspec.structs.replace(entry, handles=fitting)
+
+
+def check_fits(
+    entry: CheckpointCompleted,
+    shape: JobShape,
+    what: str | None = None,
+    upgrade: Upgrade = NOTHING_ALLOWED,
+) -> set[tuple[OperatorId, str]]:
+    """Return the states that the plan's operators no longer have, and that may go.
+
+    Raises CheckpointError if the plan has no place for a part of the checkpoint, or cannot read it.
+    """
+    what = what or f"checkpoint {entry.checkpoint}"
+    staged = {committable.operator for committable in entry.committables}
+    missing = ({handle.operator for handle in entry.handles} | staged) - set(shape.operators)
+    if missing:
+        names = ", ".join(
+            f"{entry.operators.get(operator, operator)!r} ({operator})" for operator in sorted(missing)
+        )
+        if not set(entry.operators) & set(shape.operators):
+            raise CheckpointError(
+                f"{what} is of another program: none of its operators is in this program; it holds "
+                f"state of {names}",
+                hint="look whether it is the one that was meant; operators are found by their uid",
+            )
+        if missing & staged:
+            raise CheckpointError(
+                f"{what} lists output that is not yet committed, of sinks that the program no longer "
+                f"has, among: {names}",
+                hint="let the job as it was commit it: start it once more, stop it with a savepoint, "
+                "and start the changed program from there",
+            )
+        if not upgrade.allow_dropped:
+            raise CheckpointError(
+                f"{what} holds state of operators that the program no longer has: {names}",
+                hint="if an operator has another uid now, add --rename OLD=NEW; to leave this state "
+                "behind, add --allow-dropped. Operators with a uid are found again when the program "
+                "changes",
+            )
+    changed = target_refusal(entry.targets, shape.targets, shape.operators, what)
+    if changed is not None:
+        raise changed
+    keyed = any(handle.kind is StateKind.KEYED for handle in entry.handles)
+    if keyed and entry.max_parallelism != shape.max_parallelism:
+        raise CheckpointError(
+            f"{what} was taken with max_parallelism {entry.max_parallelism}, "
+            f"and the program has {shape.max_parallelism}",
+            hint=f"set max_parallelism to {entry.max_parallelism}; it is fixed for the life of a job's "
+            "state, while the parallelism may change",
+        )
+    if not shape.states:
+        return set()
+    findings = compare_entry(entry, shape.states, shape.operators)
+    refusal = refusals(
+        findings,
+        allow_dropped=upgrade.allow_dropped,
+        new_aggregates=upgrade.new_aggregates,
+        sites=shape.sites,
+    )
+    if refusal is not None:
+        refusal.what = f"{what}: {refusal.what}"
+        raise refusal
+    return {
+        (finding.operator, finding.state)
+        for finding in findings
+        if finding.verdict is Verdict.DROPPED and finding.state and not finding.field
+    }

@@ -1,0 +1,398 @@
+"""The coordinator: opens checkpoints, enters them in the log, and takes a job through its attempts.
+
+Pure decisions: `handle(event, now_ms)` returns the actions that follow, and the same events give the
+same actions. It reads no clock and does no I/O; the master carries the actions out and reports
+their results. CP numbers are those of docs/protocols/checkpoints.md.
+
+    NEW -> READING -> CLAIMING -> RECOVERING -> STARTING -> RUNNING -> FINISHING -> ENDED
+              ^                       |            |           |
+              |                       v            v           v
+           WAITING <--------------- (restart strategy) <--- STOPPING
+
+Who does what, each in a file of its own:
+
+    coordinator         says what an event means, and hands it to whom it concerns; keeps the story
+    lifecycle           owns the state of the job, as above: from one attempt to the next, to the end
+    log_writer          adds entries to the log, one at a time
+    next_attempt        from the log, as it was read, to the attempt to claim: what it starts from
+                        (`continuation`), and how wide it is (`placement`)
+    acknowledgements    whether what a subtask says that it has written can be
+    checkpointing       the checkpoints of the attempt that runs: what is open (`open_checkpoints`),
+                        what was asked for (`savepoint_requests`), what is kept (`retention`), what
+                        the driver publishes (`publishing`)
+    source_phases       which phase of the sources' splits may be opened
+    split_discovery     which splits of the sources are found while the job runs
+    available_now       whether a run as of now has read all that it is to read
+    restart             whether another attempt follows a failed one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rheos.core.checkpoint.acknowledgements import problem
+from rheos.core.checkpoint.available_now import AvailableNow
+from rheos.core.checkpoint.checkpointing import Awaited, Checkpointing
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.events import (
+    Action,
+    After,
+    AttemptEnded,
+    AttemptLost,
+    AttemptRunning,
+    CancelRequested,
+    CheckpointStats,
+    Event,
+    JobShape,
+    ListSplits,
+    LogAppended,
+    LogFailed,
+    LogLost,
+    LogRead,
+    LogUnreadable,
+    Outcome,
+    Published,
+    PublishFailed,
+    Recovered,
+    RecoveryFailed,
+    SavepointEnded,
+    SavepointNotWritten,
+    SavepointRead,
+    SavepointRequested,
+    SavepointUnreadable,
+    SavepointWritten,
+    SplitsListed,
+    SplitsNotListed,
+    Start,
+    SubtaskFailed,
+    Tick,
+)
+from rheos.core.checkpoint.lifecycle import JobLifecycle, LifecycleState
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobCounts
+from rheos.core.checkpoint.names import state_folder
+from rheos.core.checkpoint.next_attempt import NextAttempt
+from rheos.core.checkpoint.source_phases import SourcePhases
+from rheos.core.checkpoint.split_discovery import SplitDiscovery
+from rheos.core.checkpoint.story import Chapter, Story
+from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
+from rheos.core.errors import CheckpointError, RheosError
+from rheos.core.protocol.control import (
+    Acknowledge,
+    CaughtUp,
+    Committed,
+    Decline,
+    Drained,
+    PhaseRead,
+    SplitsTaken,
+)
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+
+_BETWEEN_ATTEMPTS = (
+    LifecycleState.READING,
+    LifecycleState.CLAIMING,
+    LifecycleState.RECOVERING,
+    LifecycleState.WAITING,
+)
+
+
+class Coordinator:
+    """Owned by the master of one driver."""
+
+    def __init__(
+        self,
+        job: JobId,
+        owner: str,
+        config: CheckpointConfig,
+        shape: JobShape,
+        directory: str = "its checkpoint directory",
+        *,
+        from_savepoint: str | None = None,
+        upgrade: Upgrade = NOTHING_ALLOWED,
+        min_parallelism: int | None = None,
+    ) -> None:
+        starting = NextAttempt(
+            job,
+            owner,
+            directory,
+            shape,
+            config,
+            from_savepoint=from_savepoint,
+            upgrade=upgrade,
+            min_parallelism=min_parallelism,
+        )
+        self._checkpoints = Checkpointing(owner, config, shape)
+        self._operators = shape.operators.keys()
+        self._states = state_folder(job)
+        self._source_phases = SourcePhases()
+        self._discovery = SplitDiscovery(shape.watched)
+        self._available_now = AvailableNow(shape.until_now)
+        self._life = JobLifecycle(
+            self._checkpoints,
+            starting,
+            self._source_phases,
+            self._discovery,
+            self._available_now,
+            config.restart,
+        )
+        self._story = Story()
+
+    # --- asked from outside -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> LifecycleState:
+        return self._life.state
+
+    @property
+    def attempt(self) -> Attempt:
+        return self._checkpoints.attempt
+
+    @property
+    def parallelism(self) -> int:
+        """Of the attempt."""
+        return self._checkpoints.parallelism
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts under this driver."""
+        return self._checkpoints.stats.restarts
+
+    @property
+    def earlier(self) -> JobCounts:
+        """What the job had counted before this driver."""
+        return self._life.earlier
+
+    @property
+    def last_error(self) -> RheosError | None:
+        """Of the newest attempt that failed."""
+        return self._life.last_error
+
+    @property
+    def shortage(self) -> RheosError | None:
+        """Why no attempt runs, where slots are missing."""
+        return self._life.shortage
+
+    @property
+    def recovery_error(self) -> RheosError | None:
+        """Why the recovery commit is being retried; None if it is not."""
+        return self._life.recovery_error
+
+    def unpublished(self) -> Mapping[OperatorId, RheosError]:
+        """Return the newest error of each sink whose publication by the driver is being retried."""
+        return self._checkpoints.publishing.failing()
+
+    def awaited(self) -> Awaited | None:
+        """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
+        return self._checkpoints.awaited()
+
+    @property
+    def not_listed(self) -> RheosError | None:
+        """Why no splits are found just now, where that is known."""
+        return self._discovery.error
+
+    def story(self) -> tuple[Chapter, ...]:
+        """Which events led to which actions, the oldest first: the last thousand."""
+        return self._story.chapters()
+
+    @property
+    def stats(self) -> CheckpointStats:
+        return self._checkpoints.stats
+
+    @property
+    def kept(self) -> tuple[CheckpointCompleted, ...]:
+        """The checkpoints that are kept, the oldest first."""
+        return self._checkpoints.kept
+
+    def next_deadline_ms(self) -> int | None:
+        """When a Tick will next change anything, if nothing else happens."""
+        match self.state:
+            case LifecycleState.RUNNING:
+                opening = None if self._life.log.busy else self._checkpoints.deadline_ms()
+                deadlines = (opening, self._discovery.deadline_ms())
+                return min((due for due in deadlines if due is not None), default=None)
+            case _:
+                return self._life.due_ms()
+
+    def handle(self, event: Event, now_ms: int, wall_ms: int = 0) -> list[Action]:
+        """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
+        before = self.state
+        actions = self._handle(event, now_ms, wall_ms)
+        # That time passes, and that a listing finds nothing, is no news.
+        says_nothing = isinstance(event, Tick | SplitsListed) and all(
+            isinstance(action, ListSplits) for action in actions
+        )
+        if self.state is not before or not says_nothing:
+            self._story.note(wall_ms, event, actions, self.state)
+        return actions
+
+    def _handle(self, event: Event, now_ms: int, wall_ms: int) -> list[Action]:
+        if self.state is LifecycleState.ENDED:
+            if isinstance(event, SavepointRequested):
+                self._checkpoints.savepoints.ask(event)
+                return self._checkpoints.savepoints.end("the job has ended")
+            return []
+        actions = self._decide(event, now_ms)
+        if self.state is LifecycleState.RUNNING and not self._life.log.busy:
+            actions += self._proceed(now_ms, wall_ms)
+        self._check()
+        return actions
+
+    def _decide(self, event: Event, now_ms: int) -> list[Action]:
+        match event:
+            case (
+                Acknowledge()
+                | Decline()
+                | Committed()
+                | Drained()
+                | PhaseRead()
+                | CaughtUp()
+                | SplitsTaken()
+            ):
+                # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
+                own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
+                return self._reported(event, now_ms) if own else []
+            case Tick():
+                return self._tick(now_ms)
+            case LogAppended():
+                return self._life.appended(event.number, now_ms)
+            case LogLost():
+                return self._life.log_lost(event.number, now_ms)
+            case LogFailed():
+                return self._life.log_failed(event, now_ms)
+            case LogRead() | SavepointRead():
+                return self._life.claim(event, now_ms)
+            case LogUnreadable() | SavepointUnreadable():
+                assert self.state is LifecycleState.READING
+                return self._life.not_started(event.error, now_ms)
+            case Recovered():
+                return self._life.recovered(event)
+            case RecoveryFailed():
+                return self._life.recovery_failed(event, now_ms)
+            case Published():
+                return [
+                    *self._checkpoints.publishing.published(event.operator, event.checkpoint),
+                    *self._life.settle(now_ms),
+                ]
+            case PublishFailed():
+                return self._publish_failed(event, now_ms)
+            case SplitsListed():
+                return self._discovery.listed(event, now_ms, self.state is LifecycleState.RUNNING)
+            case SplitsNotListed():
+                running = self.state is LifecycleState.RUNNING
+                error = self._discovery.not_listed(event, now_ms, running)
+                return [] if error is None else self._life.failed(error, now_ms)
+            case AttemptRunning():
+                return self._life.connected(now_ms) if event.attempt == self.attempt else []
+            case SubtaskFailed() | AttemptLost():
+                return self._life.failed(event.error, now_ms) if event.attempt == self.attempt else []
+            case AttemptEnded():
+                return self._life.ended(event, now_ms)
+            case CancelRequested():
+                return [*self._life.leave(Outcome.CANCELLED), *self._life.settle(now_ms)]
+            case SavepointRequested(after=After.RESCALE):
+                return self._rescale(event)
+            case SavepointRequested():
+                self._checkpoints.savepoints.ask(event)
+                return []
+            case SavepointWritten():
+                return self._savepoint_written(event)
+            case SavepointNotWritten():
+                failed = self._checkpoints.savepoints.not_written(event.request, event.error)
+                return [*failed, *self._life.go_on()]
+            case Start():
+                assert self.state is LifecycleState.NEW
+                return self._life.read_log()
+
+    # --- while it runs ----------------------------------------------------------------------------
+
+    def _reported(
+        self,
+        event: Acknowledge | Decline | Committed | Drained | PhaseRead | CaughtUp | SplitsTaken,
+        now_ms: int,
+    ) -> list[Action]:
+        running = self.state is LifecycleState.RUNNING
+        match event:
+            case Acknowledge():
+                wrong = problem(event, self._operators, self.parallelism, self._states)
+                if wrong is not None:
+                    return self._life.failed(_not_taken(event, wrong), now_ms)
+                self._checkpoints.acknowledge(event, now_ms, running)
+            case Drained() if running or self.state is LifecycleState.STARTING:
+                self._checkpoints.drained(event.subtask)
+            case Decline() if running:
+                return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
+            case PhaseRead() if running or self.state is LifecycleState.STARTING:
+                return self._source_phases.reported(event)
+            case CaughtUp() if running or self.state is LifecycleState.STARTING:
+                self._available_now.reported(event)
+            case SplitsTaken() if running:
+                return self._discovery.taken(event, now_ms)
+            case Committed() if running:
+                return [*self._checkpoints.committed(event), *self._life.go_on()]
+            case _:
+                pass
+        return []
+
+    def _tick(self, now_ms: int) -> list[Action]:
+        if self.state is not LifecycleState.RUNNING:
+            return self._life.resume(now_ms)
+        again = [*self._checkpoints.publishing.tick(now_ms), *self._discovery.tick(now_ms)]
+        return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
+
+    def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
+        """A publication that is not tried again fails the attempt, as a commit in a task does."""
+        error = self._checkpoints.publishing.failed(
+            event.operator, event.checkpoint, event.error, now_ms
+        )
+        return self._life.settle(now_ms) if error is None else self._life.failed(error, now_ms)
+
+    def _aborted(self, notices: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
+        return notices if error is None else [*notices, *self._life.failed(error, now_ms)]
+
+    def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
+        """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""
+        if self._available_now.all_read:
+            self._checkpoints.savepoints.ask_to_stop()
+        entry = self._checkpoints.entry(wall_ms)
+        return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]
+
+    def _rescale(self, event: SavepointRequested) -> list[Action]:
+        """Taken up at once or refused; nothing waits."""
+        refused = self._checkpoints.not_rescalable(event)
+        if refused is None and self.state is not LifecycleState.RUNNING:
+            refused = CheckpointError(
+                f"the job was not rescaled: it does not run now ({self.state.value})",
+                hint="ask again when it runs",
+            )
+        if refused is not None or self._checkpoints.is_as_wide(event.parallelism):
+            return [SavepointEnded(event.request, refused)]
+        self._checkpoints.savepoints.ask(event)
+        return []
+
+    def _savepoint_written(self, event: SavepointWritten) -> list[Action]:
+        stops = self._checkpoints.savepoints.written(event.request)
+        if stops is None:
+            return []
+        return [
+            SavepointEnded(event.request),
+            *(self._life.leave(Outcome.STOPPED) if stops else self._life.go_on()),
+        ]
+
+    def _check(self) -> None:
+        """What holds after every event."""
+        self._checkpoints.check()
+        if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
+            assert self._life.attempt_lives
+        if self.state in (
+            LifecycleState.READING,
+            LifecycleState.CLAIMING,
+            LifecycleState.RECOVERING,
+            LifecycleState.WAITING,
+        ):
+            assert not self._life.attempt_lives, "CP6: the attempt before has ended"
+
+
+def _not_taken(share: Acknowledge, wrong: str) -> CheckpointError:
+    return CheckpointError(
+        f"what subtask {share.subtask} says of checkpoint {share.checkpoint} is not taken: {wrong}",
+        hint="is its worker of the same version of Rheos as the driver?",
+    )

@@ -1,0 +1,418 @@
+"""The life of a job: how its attempts are claimed, started, failed, followed by others, and ended.
+
+Owns the state of the job, as the picture in `coordinator` shows it. What an attempt starts from is
+decided in `next_attempt`, whether one follows a failed one in `restart`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rheos.core.checkpoint.available_now import AvailableNow
+from rheos.core.checkpoint.checkpointing import Checkpointing
+from rheos.core.checkpoint.config import RestartStrategy
+from rheos.core.checkpoint.events import (
+    Action,
+    Announce,
+    AttemptEnded,
+    EndJob,
+    LogFailed,
+    LogRead,
+    Outcome,
+    ReadLog,
+    ReadSavepoint,
+    Recover,
+    Recovered,
+    RecoveryFailed,
+    SavepointRead,
+    SendToAll,
+    StartAttempt,
+    StopAttempt,
+)
+from rheos.core.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+)
+from rheos.core.checkpoint.log_writer import LogWriter
+from rheos.core.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
+from rheos.core.checkpoint.placement import Short, Wait
+from rheos.core.checkpoint.restart import Failures
+from rheos.core.checkpoint.savepoint_requests import Stage
+from rheos.core.checkpoint.source_phases import SourcePhases
+from rheos.core.checkpoint.split_discovery import SplitDiscovery
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.errors import RheosError, TransportError, UnavailableError
+from rheos.core.protocol.control import Cancel, Finish, Totals
+from rheos.core.protocol.ids import Attempt
+
+_FOR_EVER_US = 1 << 62
+LEAVE_WITHIN_MS = 10_000
+"""Longest time for which a job that was cancelled waits for a publication that is under way. What the
+publication leaves undone is in the log, and the next driver publishes it."""
+
+
+class LifecycleState(Enum):
+    NEW = "new"
+    READING = "reading the log, and the savepoint to start from"
+    CLAIMING = "claiming the next attempt in the log"
+    RECOVERING = "committing what the restored checkpoint lists"
+    STARTING = "starting the attempt"
+    RUNNING = "running"
+    FINISHING = "the final checkpoint is committed everywhere"
+    STOPPING = "ending a failed attempt"
+    LEAVING = "ending the attempt, as was asked"
+    RESCALING = "ending the attempt, to go on with another parallelism"
+    WAITING = "waiting to restart, or for slots"
+    ENDED = "ended"
+
+
+class JobLifecycle:
+    """Of one driver. Its methods are called by `Coordinator` alone; each returns what is to be done."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpointing,
+        starting: NextAttempt,
+        source_phases: SourcePhases,
+        discovery: SplitDiscovery,
+        available_now: AvailableNow,
+        restart: RestartStrategy,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._starting = starting
+        self._source_phases = source_phases
+        self._discovery = discovery
+        self._available_now = available_now
+        self._failures = Failures(restart)
+
+        self.state = LifecycleState.NEW
+        self.last_error: RheosError | None = None
+        """Of the newest attempt that failed."""
+        self.shortage: RheosError | None = None
+        """Why no attempt runs, where slots are missing."""
+        self.log = LogWriter()
+        self.resume_ms = 0
+        """When one that is WAITING reads the log again."""
+
+        self.recovery_error: RheosError | None = None
+        """Why the recovery commit is being retried; None if it is not."""
+        self._recovery_pause = BackOff(_FOR_EVER_US, first_us=100_000)
+        self._retry_recovery_ms: int | None = None
+        self._leave_by_ms: int | None = None
+        """When a job that is LEAVING ends, although a publication is under way."""
+
+        self._is_recovered = False
+        self._has_claimed = False
+        """Whether any attempt was this driver's."""
+        self.attempt_lives = False
+        """Whether an attempt was started and has not ended."""
+        self._finish_logged = False
+        self._outcome = Outcome.CANCELLED
+        """Of a job that is LEAVING."""
+
+    @property
+    def attempt(self) -> Attempt:
+        return self._checkpoints.attempt
+
+    @property
+    def earlier(self) -> JobCounts:
+        """What the job had counted before this driver."""
+        return self._starting.earlier
+
+    @property
+    def parallelism(self) -> int:
+        """Of the attempt."""
+        return self._checkpoints.parallelism
+
+    # --- starting an attempt ----------------------------------------------------------------------
+
+    def read_log(self) -> list[Action]:
+        self.state = LifecycleState.READING
+        return [ReadLog()]
+
+    def claim(self, read: LogRead | SavepointRead, now_ms: int) -> list[Action]:
+        """The claim of the next attempt, where all is known and it can be placed."""
+        assert self.state is LifecycleState.READING
+        try:
+            if isinstance(read, LogRead):
+                next = self._starting.log_read(read, self.log.next_number, now_ms)
+            else:
+                next = self._starting.savepoint_read(read, now_ms)
+        except RheosError as error:
+            return self._end(Outcome.FAILED, error)
+        match next:
+            case FirstRead(directory, thorough):
+                return [ReadSavepoint(directory, thorough)]
+            case Done(totals):
+                return self._end(Outcome.FINISHED, finished_before=totals)
+            case Wait(until_ms, shortage):
+                self.shortage = shortage
+                self.state, self.resume_ms = LifecycleState.WAITING, until_ms
+                return []
+            case Short(shortage):
+                self.shortage = shortage
+                return self.fails_to_start(shortage, now_ms)
+            case Ready(continuation, parallelism, outlived, rescaled):
+                self.shortage = None
+                self.log.next_number = self._starting.next_number
+                self._is_recovered = False
+                self.state = LifecycleState.CLAIMING
+                claim = self._checkpoints.begin(
+                    continuation, outlived, parallelism, rescaled, self.earlier
+                )
+                return [self.log.append(claim)]
+
+    def _claimed(self) -> list[Action]:
+        self.state = LifecycleState.RECOVERING
+        self._has_claimed = True
+        self._recovery_pause.restore()
+        return [*self._checkpoints.claimed(), self._recover()]
+
+    def _recover(self) -> Recover:
+        self._retry_recovery_ms = self.recovery_error = None
+        return Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None)
+
+    def recovery_failed(self, event: RecoveryFailed, now_ms: int) -> list[Action]:
+        """Retry the recovery commit for as long as a target is unavailable; any other error is left to
+        the restart strategy."""
+        assert self.state is LifecycleState.RECOVERING
+        if not isinstance(event.error, UnavailableError):
+            return self.fails_to_start(event.error, now_ms)
+        self.recovery_error = event.error
+        pause_us = self._recovery_pause.failed(now_ms * 1000)
+        assert pause_us is not None, "a target that is unavailable is retried without end"
+        self._retry_recovery_ms = now_ms + pause_us // 1000
+        return []
+
+    def recovered(self, event: Recovered) -> list[Action]:
+        assert self.state is LifecycleState.RECOVERING
+        assert event.attempt == self.attempt
+        self._is_recovered = True
+        return [*self._checkpoints.recovered(), *self._start_attempt()]
+
+    def _start_attempt(self) -> list[Action]:
+        savepoints = self._checkpoints.savepoints
+        final = self._checkpoints.final
+        if savepoints.stage is Stage.TAKEN:
+            if not savepoints.rescales:
+                return self.leave(Outcome.STOPPED)
+            savepoints.rescale()  # This attempt was claimed with its width.
+        if savepoints.holds or (final is not None and savepoints.is_of(final)):
+            return []  # Once its manifest is written, nothing may be left to run.
+        if final is not None:
+            # Only the commits were missing, and they are done now.
+            self.state = LifecycleState.FINISHING
+            return [self.log.append(self._checkpoints.finished())]
+        assert not self.attempt_lives, "CP6: at most one attempt runs"
+        self.state = LifecycleState.STARTING
+        self.attempt_lives = True
+        self._source_phases.begin(self.attempt, self.parallelism)
+        self._discovery.begin(self.attempt, self.parallelism)
+        self._available_now.begin(self.parallelism)
+        return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
+
+    def connected(self, now_ms: int) -> list[Action]:
+        """All subtasks of the attempt are."""
+        if self.state is LifecycleState.STARTING:
+            self.state = LifecycleState.RUNNING
+            self._checkpoints.connected(now_ms)
+            return self._checkpoints.savepoints.running()
+        return []
+
+    def resume(self, now_ms: int) -> list[Action]:
+        """Time has passed."""
+        due_ms = self.due_ms()
+        if due_ms is None or now_ms < due_ms:
+            return []
+        match self.state:
+            case LifecycleState.RECOVERING:
+                return [self._recover()]
+            case LifecycleState.LEAVING:
+                return self._end(self._outcome)
+            case _:
+                self._checkpoints.stats.restarts += self.shortage is None
+                return self.read_log()
+
+    def due_ms(self) -> int | None:
+        """Return when `resume` changes anything, by the monotonic clock, or None."""
+        match self.state:
+            case LifecycleState.WAITING:
+                return self.resume_ms
+            case LifecycleState.RECOVERING:
+                return self._retry_recovery_ms
+            case LifecycleState.LEAVING:
+                return self._leave_by_ms
+            case _:
+                return None
+
+    def go_on(self) -> list[Action]:
+        """A commit has come in, or a savepoint is settled: does anything follow?"""
+        savepoints = self._checkpoints.savepoints
+        if self.state is LifecycleState.RUNNING and savepoints.stage is Stage.TAKEN:
+            return self._rescale() if savepoints.rescales else self.leave(Outcome.STOPPED)
+        if self.state is LifecycleState.RUNNING and not self.log.busy and self._checkpoints.is_done():
+            self.state = LifecycleState.FINISHING
+            return [self.log.append(self._checkpoints.finished())]
+        if self.state is LifecycleState.RECOVERING and self._is_recovered:
+            return self._start_attempt()
+        return []
+
+    def _rescale(self) -> list[Action]:
+        """CP40: all that the attempt has done is committed; the next one goes on from there."""
+        self._checkpoints.savepoints.rescale()
+        self._checkpoints.publishing.abandon()
+        self.state = LifecycleState.RESCALING
+        return [StopAttempt(self.attempt)]
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def appended(self, number: int, now_ms: int) -> list[Action]:
+        entry = self.log.appended(number)
+        match entry:
+            case AttemptStarted():
+                return self._claimed()
+            case CheckpointCompleted():
+                running = self.state is LifecycleState.RUNNING
+                announced: list[Action] = (
+                    [] if self.state is LifecycleState.LEAVING else [Announce(entry)]
+                )
+                notices = self._checkpoints.entered(number, entry, now_ms, running)
+                return [*announced, *notices, *self.settle(now_ms)]
+            case JobFinished():
+                return self._finished()
+
+    def _finished(self) -> list[Action]:
+        """The log says that the job is done: whatever fails from here on does not matter."""
+        self._finish_logged = True
+        if not self.attempt_lives:
+            return self._end(Outcome.FINISHED)
+        stopping = self.state is not LifecycleState.FINISHING
+        self.state = LifecycleState.FINISHING
+        return [] if stopping else [SendToAll(Finish(attempt=self.attempt))]
+
+    def log_lost(self, number: int, now_ms: int) -> list[Action]:
+        """CP2: the loser ends."""
+        self.log.answered(number)
+        if self.state is LifecycleState.CLAIMING or (
+            self.state is LifecycleState.FINISHING and not self.attempt_lives
+        ):
+            return self._end(Outcome.FAILED, self._starting.fenced())
+        actions: list[Action] = []
+        if self.state in (LifecycleState.RUNNING, LifecycleState.FINISHING):
+            actions.append(SendToAll(Cancel(attempt=self.attempt)))
+        return [*actions, *self._entry_failed(self._starting.fenced(), now_ms)]
+
+    def log_failed(self, event: LogFailed, now_ms: int) -> list[Action]:
+        self.log.answered(event.number)
+        if self.state is LifecycleState.CLAIMING:
+            return self.not_started(event.error, now_ms)
+        return self._entry_failed(event.error, now_ms)
+
+    def _entry_failed(self, error: RheosError, now_ms: int) -> list[Action]:
+        failed = self.failed(error, now_ms)
+        return [*failed, *self._checkpoints.abandon(None, error), *self.settle(now_ms)]
+
+    # --- failures and ends ------------------------------------------------------------------------
+
+    def failed(self, error: RheosError, now_ms: int) -> list[Action]:
+        """Something of the running attempt has failed: it is stopped, and what follows is decided
+        when it has ended, since the error that explains the others may still come."""
+        match self.state:
+            case LifecycleState.FINISHING if self._finish_logged:
+                return [StopAttempt(self.attempt)]  # The job is done; only its processes remain.
+            case LifecycleState.STARTING | LifecycleState.RUNNING | LifecycleState.FINISHING:
+                self._failures.first(error, now_ms)
+            case LifecycleState.STOPPING:
+                self._failures.further(error)
+                return []
+            case _:
+                return []
+        self._starting.attempt_failed(now_ms)
+        self.last_error = error
+        abandoned = self._checkpoints.abandon(self.log.checkpoint, error)
+        self.state = LifecycleState.STOPPING
+        if self.attempt_lives:
+            return [StopAttempt(self.attempt), *abandoned]
+        return [*abandoned, *self.settle(now_ms)]
+
+    def ended(self, event: AttemptEnded, now_ms: int) -> list[Action]:
+        if event.attempt != self.attempt or not self.attempt_lives:
+            return []
+        self.attempt_lives = False
+        if self._finish_logged:
+            return self._end(Outcome.FINISHED)
+        if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
+            gone = TransportError(f"attempt {self.attempt} ended before its work was done")
+            return self.failed(gone, now_ms)
+        return self.settle(now_ms)
+
+    def settle(self, now_ms: int) -> list[Action]:
+        """Goes on once the attempt has ended, and no write to the log nor to a sink is under way."""
+        if self.attempt_lives or self.log.busy:
+            return []
+        if self._checkpoints.publishing.under_way:
+            if self.state is LifecycleState.LEAVING and self._leave_by_ms is None:
+                self._leave_by_ms = now_ms + LEAVE_WITHIN_MS
+            return []
+        match self.state:
+            case LifecycleState.STOPPING:
+                return self._restart_or_end(now_ms)
+            case LifecycleState.LEAVING:
+                return self._end(self._outcome)
+            case LifecycleState.RESCALING:
+                return self.read_log()
+            case _:
+                return []
+
+    def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
+        """What an attempt needs cannot be read or claimed. If it is the first, the job
+        fails at once."""
+        if not self._has_claimed:
+            return self._end(Outcome.FAILED, error)
+        return self.fails_to_start(error, now_ms)
+
+    def fails_to_start(self, error: RheosError, now_ms: int) -> list[Action]:
+        self._failures.first(error, now_ms)
+        return self._restart_or_end(now_ms)
+
+    def _restart_or_end(self, now_ms: int) -> list[Action]:
+        error, after_ms = self._failures.decide()
+        if after_ms is None:
+            return self._end(Outcome.FAILED, error)
+        if error is not self.shortage:
+            self.last_error = error
+        self.state = LifecycleState.WAITING
+        self.resume_ms = now_ms + after_ms
+        return []
+
+    def leave(self, outcome: Outcome) -> list[Action]:
+        """The job ends because it was asked to."""
+        match self.state:
+            case LifecycleState.STARTING | LifecycleState.RUNNING:
+                self.state, self._outcome = LifecycleState.LEAVING, outcome
+                self._checkpoints.publishing.abandon()
+                return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
+            case LifecycleState.STOPPING | LifecycleState.RESCALING:
+                self.state, self._outcome = LifecycleState.LEAVING, outcome
+                return []
+            case LifecycleState.FINISHING if self.attempt_lives:
+                return [StopAttempt(self.attempt)]  # Its output is out: it ends as finished.
+            case LifecycleState.LEAVING:
+                return []
+            case _:
+                return self._end(outcome)
+
+    def _end(
+        self,
+        outcome: Outcome,
+        error: RheosError | None = None,
+        finished_before: Totals | None = None,
+    ) -> list[Action]:
+        self.state = LifecycleState.ENDED
+        self.last_error = error
+        why = "the job has finished" if outcome is Outcome.FINISHED else f"the job was {outcome.value}"
+        if error is not None:
+            why = f"the job failed: {error.what}"
+        return [*self._checkpoints.savepoints.end(why), EndJob(outcome, error, finished_before)]

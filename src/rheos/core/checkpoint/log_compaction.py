@@ -1,0 +1,59 @@
+"""Which entries of a job's log nothing needs any more (CP42, CP43). Pure but for reading entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, Stored
+from rheos.core.checkpoint.log_marks import is_mark
+from rheos.core.errors import UnrestorableError
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The newest entry that a driver has written."""
+
+    number: int
+    floor: int
+    since: int
+    """The first entry of format 3 or later."""
+    kept: frozenset[int]
+    """The entries that it lists as kept checkpoints."""
+
+
+def deletable(
+    numbers: Sequence[int],
+    read: Callable[[int], Stored],
+    newest: Appended,
+    block: int,
+    staying: dict[int, str | None],
+) -> Iterator[int]:
+    """Yield the numbers of entries that may be deleted, in rising order.
+
+    Args:
+        numbers: All numbers that the store lists, rising.
+        read: Reads an entry. What it cannot read, it raises UnrestorableError for, and stays.
+        newest: The entry whose floor counts.
+        block: Entries per block of the log.
+        staying: Entries below the floor that stay for what they name, with the folder of their
+            origin. Later calls do not read them again.
+    """
+    origins: set[str | None] = {None}
+    for number in numbers:
+        if number >= newest.floor:
+            return  # CP42
+        if number <= newest.since or number in newest.kept or is_mark(number, newest.number, block):
+            continue  # CP43
+        if number not in staying:
+            try:
+                entry = read(number).entry
+            except UnrestorableError:
+                continue  # What cannot be read is not deleted.
+            origin = entry.origin.directory if entry.origin else None
+            names_savepoint = isinstance(entry, CheckpointCompleted) and bool(entry.savepoint)
+            if not names_savepoint and origin in origins:
+                yield number
+                continue
+            staying[number] = origin
+        origins.add(staying[number])

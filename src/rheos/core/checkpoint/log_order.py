@@ -1,0 +1,69 @@
+"""What may follow what in a log (CP31): so that an entry in another's place is found out.
+
+Pure. In an entry that a version before 0.2.0 wrote nothing says which number it is; but copied over a
+later one it breaks the order of attempts and checkpoints.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rheos.core.checkpoint.log_entries import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobFinished,
+    LogEntry,
+    Numbered,
+)
+
+
+def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
+    """Why `after` cannot stand right behind `before`; None where it can."""
+    if after.reserved_to < before.reserved_to:
+        return "it goes back to lower checkpoint ids (CP4)"
+    if isinstance(after, AttemptStarted):
+        if after.attempt <= before.attempt:
+            return f"it claims attempt {after.attempt} behind attempt {before.attempt} (CP6)"
+        return None
+    if isinstance(before, JobFinished):
+        return "the job has finished before it (CP9)"
+    if (after.attempt, after.owner, after.origin) != (before.attempt, before.owner, before.origin):
+        return "it is of another attempt or driver than the entry before it (CP2)"
+    last = before.from_checkpoint if isinstance(before, AttemptStarted) else before.checkpoint
+    match after:
+        case CheckpointCompleted():
+            if isinstance(before, CheckpointCompleted) and before.final:
+                return "the final checkpoint is before it (CP9)"
+            if last is not None and after.checkpoint <= last:
+                return f"checkpoint {after.checkpoint} is behind checkpoint {last} (CP4)"
+        case JobFinished():
+            if after.checkpoint != last:
+                return f"the job ends with checkpoint {after.checkpoint}, behind {last} (CP9)"
+    return None
+
+
+def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
+    """Why these cannot be the checkpoints that the claim lists, the oldest first; None where they can.
+    They are all that it lists, also those that were dropped since."""
+    checkpoints = [numbered.entry.checkpoint for numbered in kept]
+    newest = checkpoints[-1] if checkpoints else None
+    if newest != claim.from_checkpoint:
+        return f"it begins from checkpoint {claim.from_checkpoint}, and the newest it lists is {newest}"
+    if any(later <= earlier for earlier, later in pairwise(checkpoints)):
+        return f"it lists the checkpoints {checkpoints}, which do not rise (CP4)"
+    if any(numbered.entry.attempt >= claim.attempt for numbered in kept):
+        return f"it claims attempt {claim.attempt}, and lists a checkpoint of a later one (CP6)"
+    return None
+
+
+def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> str | None:
+    """Return why these cannot be the checkpoints that the entry says are kept, the oldest first; None
+    if they can."""
+    checkpoints = [numbered.entry.checkpoint for numbered in kept]
+    if isinstance(entry, CheckpointCompleted):
+        checkpoints.append(entry.checkpoint)
+    elif checkpoints[-1:] != [entry.checkpoint]:
+        return f"the job ends with checkpoint {entry.checkpoint}, and it lists {checkpoints} (CP9)"
+    if any(later <= earlier for earlier, later in pairwise(checkpoints)):
+        return f"it lists the checkpoints {checkpoints}, which do not rise (CP4)"
+    return None

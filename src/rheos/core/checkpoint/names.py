@@ -1,0 +1,80 @@
+"""Names as path components, and which of the paths that a file names may be followed.
+
+What is stored is named by `safe_name` alone, so a path that was read back and has anything else in it
+is not of our making. It is neither opened nor deleted (CP32).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from urllib.parse import quote
+
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.snapshots import PartMode, StateHandle
+
+_COMPONENT = re.compile(r"(?!\.)[A-Za-z0-9_.~% -]{1,255}")
+
+
+def safe_name(text: str) -> str:
+    """`text` as one path component: readable and injective; very long ones get a checksum."""
+    name = quote(text, safe="").replace("%20", " ") or "%"
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    return name if len(name) <= 100 else f"{name[:90]}~{zlib.crc32(text.encode()):08x}"
+
+
+def is_component(name: str) -> bool:
+    """Whether it is one path component as `safe_name` makes them: no separator, no leading dot.
+
+    >>> is_component("0-counts-0.arrow"), is_component(".."), is_component("a/b"), is_component("")
+    (True, False, False, False)
+    """
+    return _COMPONENT.fullmatch(name) is not None
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether the path is a file below the folder, by names of our making alone.
+
+    >>> is_below("job/state/1/x.arrow", "job/state"), is_below("job/state/../x", "job/state")
+    (True, False)
+    """
+    prefix = f"{folder}/"
+    return path.startswith(prefix) and all(map(is_component, path.removeprefix(prefix).split("/")))
+
+
+def state_folder(job: JobId) -> str:
+    return f"{safe_name(job)}/state"
+
+
+def state_path(
+    job: JobId,
+    attempt: Attempt,
+    checkpoint: CheckpointId,
+    operator: OperatorId,
+    subtask: int,
+    state: str,
+    name: str = "0.arrow",
+) -> str:
+    """Where a subtask writes a piece of a part (`0.arrow`, `1.arrow`, ...), or a file of a set. The
+    attempt is in it: no two attempts write one file."""
+    file = f"{subtask}-{safe_name(state)}-{safe_name(name)}"
+    return f"{state_folder(job)}/{attempt}/{checkpoint}/{safe_name(operator)}/{file}"
+
+
+def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | None:
+    """What is wrong with a handle that was read back, or came from a subtask; None where nothing is.
+    `folder` is where its file must lie; `parallelism` that of the attempt that wrote it."""
+    of = f"state {handle.state!r} of operator {handle.operator!r}"
+    if not 0 <= handle.subtask < parallelism:
+        return f"{of} is of subtask {handle.subtask}, and there were {parallelism}"
+    if handle.path and not is_below(handle.path, folder):
+        return f"{of} lies in {handle.path!r}, which is no file of ours below {folder!r}"
+    if (handle.mode is PartMode.FILE) != bool(handle.file) or (
+        handle.file and not is_component(handle.file)
+    ):
+        return f"{of} has a file named {handle.file!r}"
+    wrong_size = handle.size_bytes < 0 if handle.path else handle.size_bytes != len(handle.inline)
+    if wrong_size or handle.rows < 0:
+        return f"{of} has {handle.rows} rows in {handle.size_bytes} bytes"
+    return None

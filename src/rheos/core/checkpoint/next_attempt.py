@@ -1,0 +1,158 @@
+"""From the log to the next attempt: what it starts from, and how wide it is.
+
+Pure: what was read goes in, and the next step comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.continuation import Continuation, decide, needed_savepoint
+from rheos.core.checkpoint.events import JobShape, LogRead, SavepointRead
+from rheos.core.checkpoint.log import LogView
+from rheos.core.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
+from rheos.core.checkpoint.placement import Placed, Placement, Short, Wait
+from rheos.core.checkpoint.rescaling import wanted_parallelism
+from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.errors import CheckpointError, FencedError
+from rheos.core.protocol.control import Totals
+from rheos.core.protocol.ids import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """The manifest in this folder is to be read before anything is decided."""
+
+    directory: str
+    thorough: bool
+    """And all the savepoint's files are to be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The log says that the job has finished: nothing is left to do."""
+
+    totals: Totals | None
+    """What it had counted, where it had finished before this driver came; None where it
+    finished under this driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The attempt to claim."""
+
+    continuation: Continuation
+    parallelism: int
+    outlived: tuple[int, ...]
+    """The entries of checkpoints that no longer count."""
+    rescaled: Rescaled | None = None
+    """The width that a command gave the job, where it still holds."""
+
+
+Step: TypeAlias = FirstRead | Done | Ready | Wait | Short
+
+
+class NextAttempt:
+    """Of all attempts of one driver."""
+
+    def __init__(
+        self,
+        job: JobId,
+        owner: str,
+        directory: str,
+        shape: JobShape,
+        config: CheckpointConfig,
+        *,
+        from_savepoint: str | None,
+        upgrade: Upgrade,
+        min_parallelism: int | None,
+    ) -> None:
+        self._job = job
+        self._owner = owner
+        self._directory = directory
+        self._shape = shape
+        self._from_savepoint = from_savepoint
+        self._upgrade = upgrade
+        self._placement = Placement(shape.parallelism, min_parallelism, config.slots_within_ms)
+        self._read = LogRead(LogView())
+        self._savepoint: SavepointRead | None = None
+        self.earlier = JobCounts()
+        """What the job had counted before this driver."""
+
+    @property
+    def next_number(self) -> int:
+        """Of the log, as it was read last."""
+        return self._read.view.next_number
+
+    def fenced(self) -> FencedError:
+        return FencedError(
+            f"another driver has taken over the job {self._job!r} in {self._directory}",
+            hint="run a job from one driver at a time, or give each its own name",
+        )
+
+    def attempt_failed(self, now_ms: int) -> None:
+        """Its slots may be lost, too."""
+        self._placement.lost(now_ms)
+
+    def log_read(self, event: LogRead, known: int | None, now_ms: int) -> Step:
+        """`known` is the next number of the log as far as this driver wrote or read it; None before.
+
+        Raises FencedError where another has written since, CheckpointError where entries are gone, and
+        what `decide` raises.
+        """
+        self._read = event
+        view = event.view
+        if known is None and view.newest is not None and view.newest.owner != self._owner:
+            self.earlier = view.newest.counts
+        if known is not None and view.next_number != known:
+            # More entries than this driver knows: its own, where a failed write had gone through.
+            if view.newest is None or view.next_number < known:
+                raise CheckpointError(f"entries of the log of job {self._job!r} have vanished")
+            if view.newest.owner != self._owner:
+                raise self.fenced()
+        if known is not None and isinstance(view.newest, JobFinished):
+            return Done(None)
+        needed = needed_savepoint(event.view, self._from_savepoint)
+        if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
+            return FirstRead(needed, thorough=bool(event.view.completed))
+        return self._choose(now_ms)
+
+    def savepoint_read(self, event: SavepointRead, now_ms: int) -> Step:
+        """Raises what `decide` raises."""
+        self._savepoint = event
+        return self._choose(now_ms)
+
+    def _choose(self, now_ms: int) -> Step:
+        view = self._read.view
+        continuation = decide(
+            view,
+            self._shape,
+            self._job,
+            self._directory,
+            self._savepoint,
+            from_savepoint=self._from_savepoint,
+            upgrade=self._upgrade,
+        )
+        if continuation is None:
+            return Done(view.completed[-1].entry.totals if view.completed else Totals())
+        rescaled = self._rescaled(continuation)
+        wanted = wanted_parallelism(self._shape, rescaled)
+        self._placement.want(wanted)
+        slots = wanted if self._read.slots is None else self._read.slots
+        choice = self._placement.choose(slots, now_ms)
+        if not isinstance(choice, Placed):
+            return choice
+        counting = {kept.number for kept in continuation.completed}
+        outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)
+        return Ready(continuation, choice.parallelism, outlived, rescaled)
+
+    def _rescaled(self, continuation: Continuation) -> Rescaled | None:
+        """CP40: what the log says holds, unless the job was started otherwise since."""
+        newest = self._read.view.newest
+        if newest is None or newest.rescaled is None or newest.origin != continuation.origin:
+            return None
+        rescaled = newest.rescaled
+        as_started = rescaled.instead_of == self._shape.parallelism
+        return rescaled if as_started and rescaled.parallelism <= self._shape.max_parallelism else None

@@ -1,0 +1,83 @@
+"""Placement: with how many subtasks an attempt runs, when there are fewer slots than it wants (CP18).
+
+Pure: the slots that are free go in, a decision comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rheos.core.errors import RheosError
+
+ASK_AGAIN_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    parallelism: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Slots that have just gone may come back: ask again."""
+
+    until_ms: int
+    shortage: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """They have not come back in time, and fewer will not do."""
+
+    shortage: RheosError
+
+
+Choice: TypeAlias = Placed | Wait | Short
+
+
+class Placement:
+    """Of the attempts of one job. Each takes all the slots that are wanted, where they are there."""
+
+    def __init__(self, wanted: int, least: int | None, within_ms: int) -> None:
+        self._given_least = least
+        self.want(wanted)
+        self._within_ms = within_ms
+        self._since_ms: int | None = None
+        """When the shortage began, or what may have brought it."""
+
+    def want(self, wanted: int) -> None:
+        """So many subtasks, from the next attempt on."""
+        least = self._given_least
+        self._wanted = wanted
+        self._least = wanted if least is None else max(1, min(least, wanted))
+
+    def lost(self, now_ms: int) -> None:
+        """An attempt has failed, and may have lost its slots."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+
+    def choose(self, free: int, now_ms: int) -> Choice:
+        if free >= self._wanted:
+            self._since_ms = None
+            return Placed(self._wanted)
+        self.lost(now_ms)
+        assert self._since_ms is not None
+        shortage = self._shortage(free)
+        if now_ms < self._since_ms + self._within_ms:
+            return Wait(min(now_ms + ASK_AGAIN_MS, self._since_ms + self._within_ms), shortage)
+        if free >= self._least:
+            self._since_ms = None
+            return Placed(free)
+        return Short(shortage)
+
+    def _shortage(self, free: int) -> RheosError:
+        if self._least < self._wanted:
+            return RheosError(
+                f"the job needs {self._wanted} slots, or at least {self._least}, and {free} are free",
+                hint="it goes on when executors are back",
+            )
+        return RheosError(
+            f"the job needs {self._wanted} slots, and {free} are free",
+            hint="it goes on when executors are back; with min_parallelism it would go on with fewer",
+        )

@@ -1,0 +1,164 @@
+"""What only the driver can publish: for each such sink, which checkpoint is next.
+
+    entered in the log -> (waits for the one before) -> under way -> published
+                                                          |   ^
+                                                          +---+  tried again
+
+Each sink is published by itself, so one whose target is unavailable holds up no other. A publication
+that fails because the target is unavailable (`UnavailableError`) is retried until it succeeds. Any
+other error is retried a bounded number of times, and then fails the attempt.
+
+Pure: the coordinator reports events and gets actions. A checkpoint lists again what those before it
+listed and was not published: so where several wait, the newest is published for all.
+"""
+
+from __future__ import annotations
+
+from rheos.core.checkpoint.config import ExponentialDelay
+from rheos.core.checkpoint.events import Action, PublishOnDriver, SendToAll
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restart import may_restart
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.errors import RheosError, UnavailableError
+from rheos.core.protocol.control import CheckpointComplete, SinkPublished
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+
+PAUSES_MS = (100, 1000)
+"""Pauses before the second and the third try, after an error that is not an UnavailableError."""
+_FOR_EVER_US = 1 << 62
+
+
+class Publishing:
+    """The publications of all sinks that the driver publishes."""
+
+    def __init__(self, on_driver: frozenset[OperatorId]) -> None:
+        self._sinks = {operator: _SinkPublications(operator) for operator in sorted(on_driver)}
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the driver is publishing: until it has answered, recovery must not publish (CP29)."""
+        return any(sink.under_way is not None for sink in self._sinks.values())
+
+    def retry_ms(self) -> int | None:
+        """Return when the next retry is due, by the monotonic clock, or None."""
+        due = (sink.retry[0] for sink in self._sinks.values() if sink.retry is not None)
+        return min(due, default=None)
+
+    def failing(self) -> dict[OperatorId, RheosError]:
+        """Return the newest error of each sink whose publication is being retried."""
+        return {
+            operator: sink.error for operator, sink in self._sinks.items() if sink.error is not None
+        }
+
+    def entered(self, entry: CheckpointCompleted) -> list[Action]:
+        """Announce a checkpoint that is in the log, and publish what it lists for the driver."""
+        actions: list[Action] = [
+            SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
+        ]
+        for sink in self._sinks.values():
+            actions += sink.entered(entry)
+        return actions
+
+    def published(self, operator: OperatorId, checkpoint: CheckpointId) -> list[Action]:
+        """Notify the subtasks (CP28), and publish what has waited for this."""
+        return self._sinks[operator].published(checkpoint)
+
+    def failed(
+        self, operator: OperatorId, checkpoint: CheckpointId, error: RheosError, now_ms: int
+    ) -> RheosError | None:
+        """Return the error if it is not tried again: then it fails the attempt."""
+        return self._sinks[operator].failed(checkpoint, error, now_ms)
+
+    def tick(self, now_ms: int) -> list[Action]:
+        """Start the retries that are due."""
+        return [action for sink in self._sinks.values() for action in sink.tick(now_ms)]
+
+    def abandon(self) -> None:
+        """Begin nothing more (CP30): the attempt is over, or the log is another's. Recovery publishes
+        what the log lists."""
+        for sink in self._sinks.values():
+            sink.abandon()
+
+
+class _SinkPublications:
+    """The publications of one sink, one at a time, in the order of checkpoints."""
+
+    def __init__(self, operator: OperatorId) -> None:
+        self._operator = operator
+        self._waiting: PublishOnDriver | None = None
+        """The newest checkpoint that lists something, and is not begun."""
+        self.under_way: PublishOnDriver | None = None
+        self._is_over = False
+        """Whether the attempt of the publication under way has ended."""
+        self._failures = 0
+        self._back_off = BackOff(_FOR_EVER_US, first_us=PAUSES_MS[0] * 1000)
+        self.retry: tuple[int, PublishOnDriver] | None = None
+        """When to try what failed again."""
+        self.error: RheosError | None = None
+        """What the publication that is retried failed with."""
+
+    def entered(self, entry: CheckpointCompleted) -> list[Action]:
+        listed = tuple(each for each in entry.committables if each.operator == self._operator)
+        if not listed:
+            return []
+        self._waiting = PublishOnDriver(entry.attempt, entry.checkpoint, self._operator, listed)
+        return self._next()
+
+    def published(self, checkpoint: CheckpointId) -> list[Action]:
+        action = self._answered(checkpoint)
+        self._restore()
+        if self._is_over:
+            return []
+        notice = SinkPublished(
+            attempt=action.attempt, operator=self._operator, checkpoint=action.checkpoint
+        )
+        return [SendToAll(notice), *self._next()]
+
+    def failed(self, checkpoint: CheckpointId, error: RheosError, now_ms: int) -> RheosError | None:
+        action = self._answered(checkpoint)
+        if self._is_over:
+            return None
+        if isinstance(error, UnavailableError):
+            pause_us = self._back_off.failed(now_ms * 1000)
+            assert pause_us is not None, "a target that is unavailable is retried without end"
+            pause_ms = pause_us // 1000
+        else:
+            self._failures += 1
+            if self._failures > len(PAUSES_MS) or not may_restart(ExponentialDelay(), error):
+                return error
+            pause_ms = PAUSES_MS[self._failures - 1]
+        self.retry = now_ms + pause_ms, action
+        self.error = error
+        return None
+
+    def tick(self, now_ms: int) -> list[Action]:
+        if self.retry is None or now_ms < self.retry[0]:
+            return []
+        _, self.under_way = self.retry
+        self.retry = None
+        self._is_over = False
+        return [self.under_way]
+
+    def abandon(self) -> None:
+        self._waiting = self.retry = None
+        self._is_over = True
+        self._restore()
+
+    def _restore(self) -> None:
+        self._failures = 0
+        self._back_off.restore()
+        self.error = None
+
+    def _answered(self, checkpoint: CheckpointId) -> PublishOnDriver:
+        action = self.under_way
+        assert action is not None, "CP29: one is published at a time"
+        assert action.checkpoint == checkpoint, "CP29: in the order of checkpoints"
+        self.under_way = None
+        return action
+
+    def _next(self) -> list[Action]:
+        if self.under_way is not None or self.retry is not None or self._waiting is None:
+            return []
+        self.under_way, self._waiting = self._waiting, None
+        self._is_over = False
+        return [self.under_way]

@@ -1,0 +1,47 @@
+"""Whether a running job can go on with another parallelism, and which one it is to have. Pure."""
+
+from __future__ import annotations
+
+from rheos.core.checkpoint.events import JobShape, SavepointRequested
+from rheos.core.checkpoint.log_entries import Rescaled
+from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
+
+
+def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
+    """What a job runs with where there are slots: as it was started, or as it was rescaled."""
+    return shape.parallelism if rescaled is None else rescaled.parallelism
+
+
+def refusal(
+    request: SavepointRequested, shape: JobShape, *, busy: bool, ending: bool
+) -> RheosError | None:
+    """Why what is asked for cannot be done, with what to do instead; None where it can.
+
+    `busy` says that a savepoint or another rescale is under way, `ending` that all input has ended.
+    """
+    wanted, slots = request.parallelism, request.slots
+    if wanted < 1:
+        return ConfigurationError(
+            f"a job cannot run with parallelism {wanted}", hint="give 1 or more; to end it, stop it"
+        )
+    if wanted > shape.max_parallelism:
+        return ConfigurationError(
+            f"the job cannot run with parallelism {wanted}: its max_parallelism is "
+            f"{shape.max_parallelism}",
+            hint="max_parallelism is fixed for the life of a job's state; give no more than that",
+        )
+    if slots is not None and wanted > slots:
+        return ConfigurationError(
+            f"the job cannot run with parallelism {wanted}: there are {slots} slots for it",
+            hint="add executors first, or start the job on a master with more slots",
+        )
+    if ending:
+        return CheckpointError(
+            "the job was not rescaled: all of its input has ended", hint="it finishes by itself"
+        )
+    if busy:
+        return CheckpointError(
+            "the job was not rescaled: a savepoint, a stop or another rescale is under way",
+            hint="ask again when that is done",
+        )
+    return None

@@ -1,0 +1,155 @@
+"""Reads what a restored subtask begins with, through the store it is handed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.state_assignment import Share, shares
+from rheos.core.errors import CheckpointError, UnrestorableError
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.snapshots import (
+    RECEIVER,
+    PartMode,
+    RestoredFiles,
+    RestoredState,
+    StateHandle,
+    StateKind,
+)
+
+Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
+"""`state.format.decode`: the rows of a written part, of these key groups where a range is given."""
+
+RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
+
+
+def restored_state(
+    entry: CheckpointCompleted,
+    subtask: int,
+    parallelism: int,
+    store: Store,
+    decode: Decode,
+    widths: Mapping[OperatorId, int] = MappingProxyType({}),
+) -> RestoredByOperator:
+    """The state of every operator for one subtask, by operator and name. Nothing is read yet.
+
+    Every state of the checkpoint is there for every subtask, with no rows where none fell to it: so an
+    operator can distinguish a restored subtask from a fresh one. What is iterated over later raises
+    CheckpointError, naming the file, where a part is missing or damaged.
+    """
+    first: dict[tuple[OperatorId, str], StateHandle] = {}
+    for handle in entry.handles:
+        first.setdefault((handle.operator, handle.state), handle)
+    taken: dict[tuple[OperatorId, str], list[Share]] = {key: [] for key in first}
+    for share in shares(entry, subtask, parallelism, widths):
+        taken[share.handle.operator, share.handle.state].append(share)
+    result: RestoredByOperator = {}
+    for (operator, state), some in first.items():
+        of_state = taken[operator, state]
+        restored = (
+            _FileState(some, _file_sets(of_state, entry, store))
+            if some.mode is PartMode.FILE
+            else _TableState(some, of_state, store, decode)
+        )
+        result.setdefault(operator, {})[state] = restored
+    return result
+
+
+class _TableState(RestoredState):
+    def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
+        self._some = some
+        """Any part of the state: it says what its columns are where nothing fell to this subtask."""
+        self.kind = some.kind
+        self._taken = taken
+        self._store = store
+        self._decode = decode
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for share in self._taken:
+            table = self._decoded(share.handle, share.groups)
+            if share.every > 1:
+                rows = pa.array(range(share.offset, table.num_rows, share.every), pa.int64())
+                table = table.take(rows)
+            if share.receiver is not None:
+                table = table.filter(pc.field(RECEIVER) == share.receiver)
+            yield table
+        if not self._taken:
+            nothing = range(0, 0) if self._some.kind is StateKind.KEYED else None
+            yield self._decoded(self._some, nothing).slice(0, 0)
+
+    def _decoded(self, handle: StateHandle, groups: range | None) -> pa.Table:
+        data = read_part(self._store, handle)
+        try:
+            return self._decode(data, groups)
+        except (CheckpointError, pa.ArrowException, ValueError) as error:
+            what = error.what if isinstance(error, CheckpointError) else str(error)
+            hint = error.hint if isinstance(error, CheckpointError) else None
+            message = f"the state {_named(handle)} could not be read: {what}"
+            raise UnrestorableError(message, hint=hint) from error
+
+
+class _FileState(RestoredState):
+    def __init__(self, some: StateHandle, files: Sequence[RestoredFiles]) -> None:
+        self._some = some
+        self.files = files
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        raise UnrestorableError(
+            f"the state {self._some.state!r} of operator {self._some.operator!r} was kept as files of "
+            "another state backend",
+            hint="continue with the state backend that the job had, or change it by a savepoint, which "
+            "every backend reads",
+        )
+
+
+def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store) -> list[RestoredFiles]:
+    sets = []
+    for subtask, of_subtask in groupby(taken, key=lambda share: share.handle.subtask):
+        files = list(of_subtask)
+        groups = files[0].groups
+        width = entry.width(files[0].handle.operator)
+        sets.append(
+            RestoredFiles(
+                groups=group_range(subtask, width, entry.max_parallelism) if groups is None else groups,
+                whole=groups is None,
+                files={file.handle.file: partial(read_part, store, file.handle) for file in files},
+            )
+        )
+    return sets
+
+
+def read_part(store: Store, handle: StateHandle) -> bytes:
+    """The bytes of a written part, checked. Raises CheckpointError, naming the file."""
+    try:
+        data = store.get(handle.path) if handle.path else handle.inline
+    except FileNotFoundError as error:
+        raise UnrestorableError(
+            f"the state {_named(handle)} is not there",
+            hint="a checkpoint needs all its files; none are to be deleted by hand",
+        ) from error
+    except OSError as error:
+        raise CheckpointError(f"the state {_named(handle)} could not be read: {error}") from error
+    wrong = "its checksum does not match" if zlib.crc32(data) != handle.checksum else ""
+    if len(data) != handle.size_bytes:
+        wrong = f"it has {len(data)} bytes, and {handle.size_bytes} were written"
+    if wrong:
+        raise UnrestorableError(
+            f"the state {_named(handle)} is damaged: {wrong}",
+            hint="restore the file from a copy, or start over in another checkpoint directory",
+        )
+    return data
+
+
+def _named(handle: StateHandle) -> str:
+    place = f"in {handle.path}" if handle.path else "in the log"
+    return f"{handle.state!r} of operator {handle.operator!r}, subtask {handle.subtask}, {place}"

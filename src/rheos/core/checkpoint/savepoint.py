@@ -1,0 +1,182 @@
+"""Savepoints: a job's whole state in one folder, which needs nothing beside it and never expires.
+
+    <savepoint>/savepoint.json                                 the manifest, written last
+    <savepoint>/state/<operator>/<subtask>-<state>-<n>.arrow   the state, as FULL parts
+
+A savepoint is taken with a checkpoint, at the same barrier. Its manifest is written only once that
+checkpoint is in the log and all sinks have committed it (CP13): what a savepoint holds is published,
+and a job that starts from it has nothing to commit. A folder without a manifest is no savepoint.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, Origin
+from rheos.core.checkpoint.names import handle_problem, safe_name
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.snapshots import StateHandle
+
+MANIFEST = "savepoint.json"
+STATE = "state"
+
+FORMAT = 1
+
+
+def part_path(operator: OperatorId, subtask: int, state: str, name: str) -> str:
+    """Where a piece of a part (`0.arrow`, `1.arrow`, ...) lies, below the savepoint's folder."""
+    return f"{STATE}/{safe_name(operator)}/{subtask}-{safe_name(state)}-{safe_name(name)}"
+
+
+class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest says."""
+
+    id: str
+    """Unique, also among copies of one job."""
+    job: JobId
+    name: str
+    """The job's name."""
+    version: str
+    """Of the Rheos that wrote it."""
+    taken_ms: int
+    """Wall-clock time, ms since the epoch."""
+    entry: CheckpointCompleted
+    """The checkpoint it was taken with; its handles are the savepoint's own, their paths are below the
+    savepoint's folder, and it lists no committables."""
+
+
+class Restore(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt starts from: a checkpoint of the job itself, or a savepoint."""
+
+    entry: CheckpointCompleted
+    origin: Origin | None = None
+    """The savepoint whose folder the paths are below; None: the job's own checkpoint directory."""
+
+
+_body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
+
+
+def default_directory(job: JobId) -> str:
+    """Where a job's savepoints go that were not given a place: below its checkpoint directory, out of
+    the reach of its retention."""
+    return f"{safe_name(job)}/savepoints"
+
+
+def folder_name(job: JobId, number: int, unique: str) -> str:
+    """Of one savepoint, in the directory that it was asked for in."""
+    return f"{safe_name(job)}-{number}-{unique}"
+
+
+def encode_manifest(savepoint: Savepoint) -> bytes:
+    return _sealed(savepoint.id).seal(msgspec.json.encode(savepoint), FORMAT)
+
+
+def write_savepoint(store: Store, savepoint: Savepoint) -> None:
+    """Writes the manifest: from now on the savepoint exists. `store` is at its folder.
+
+    Raises CheckpointError where it fails, or another savepoint is there.
+    """
+    data = encode_manifest(savepoint)
+    try:
+        if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
+            return
+    except OSError as error:
+        raise CheckpointError(f"the savepoint's manifest could not be written: {error}") from error
+    raise CheckpointError(
+        "the savepoint's manifest could not be written: another savepoint is in the folder",
+        hint="savepoints are never overwritten; ask for one in another directory",
+    )
+
+
+def read_savepoint(store: Store, directory: str) -> Savepoint:
+    """The savepoint whose folder is the root of `store`; `directory` is what the user calls it.
+
+    Raises CheckpointError where it is missing, damaged or of a later version.
+    """
+    try:
+        data = store.get(MANIFEST)
+    except FileNotFoundError as error:
+        raise _missing(store, directory) from error
+    except OSError as error:
+        raise CheckpointError(f"the savepoint {directory!r} could not be read: {error}") from error
+    return _decode(data, directory)
+
+
+def _missing(store: Store, directory: str) -> CheckpointError:
+    try:
+        begun = bool(store.list(STATE))
+    except OSError:
+        begun = False
+    if begun:
+        return CheckpointError(
+            f"the savepoint {directory!r} is incomplete: state is there, and no {MANIFEST}",
+            hint="it was never finished: start from another savepoint",
+        )
+    return CheckpointError(
+        f"there is no savepoint in {directory!r}: a savepoint's folder holds a {MANIFEST}",
+        hint="name the savepoint's own folder, not the one above it",
+    )
+
+
+def _sealed(directory: str) -> Sealed:
+    return Sealed(
+        what=f"the savepoint {directory!r}",
+        key="body",
+        newest=FORMAT,
+        if_damaged=f"restore its {MANIFEST} from a copy, or start from another savepoint",
+        if_later="start from it with the version of rheos that took it, or a later one",
+    )
+
+
+def _decode(data: bytes, directory: str) -> Savepoint:
+    """CP32: its handles name files of its own folder, and nothing else."""
+    sealed = _sealed(directory)
+    _, body = sealed.open(data)
+    savepoint = sealed.decoded(body, _body_decoder)
+    for handle in savepoint.entry.handles:
+        if (wrong := handle_problem(handle, savepoint.entry.parallelism, STATE)) is not None:
+            raise sealed.damaged(wrong)
+    return savepoint
+
+
+def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
+    """Reads every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
+    missing or damaged."""
+    wrong = []
+    for handle in savepoint.entry.handles:
+        problem = _problem(store, handle)
+        if problem:
+            wrong.append(f"{handle.path or handle.state}: {problem}")
+    if wrong:
+        files = len(savepoint.entry.handles)
+        raise CheckpointError(
+            f"the savepoint {directory!r} is incomplete: {len(wrong)} of {files} parts of its state "
+            "cannot be read",
+            hint="restore the files from a copy, or start from another savepoint",
+            detail="\n".join(wrong[:20]),
+        )
+
+
+def _problem(store: Store, handle: StateHandle) -> str | None:
+    try:
+        data = store.get(handle.path) if handle.path else handle.inline
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"unreadable: {error}"
+    if len(data) != handle.size_bytes:
+        return f"{len(data)} bytes, and {handle.size_bytes} were written"
+    return None if zlib.crc32(data) == handle.checksum else "damaged: its checksum does not match"
+
+
+def discard_savepoint(store: Store) -> None:
+    """Deletes what a savepoint has left in its folder, the manifest first, and what is still being
+    written. Raises OSError."""
+    store.delete(MANIFEST)
+    for path in [*store.list(STATE), *store.unfinished(STATE)]:
+        store.delete(path)

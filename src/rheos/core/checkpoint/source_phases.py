@@ -1,0 +1,40 @@
+"""How far an attempt's sources are: which phase of their splits may be opened.
+
+CP25: a split is opened only when all splits of lower phases are read, in all subtasks.
+"""
+
+from __future__ import annotations
+
+from rheos.core.checkpoint.events import Action, SendToAll
+from rheos.core.protocol.control import OpenPhase, PhaseRead
+from rheos.core.protocol.ids import Attempt, OperatorId
+
+
+class SourcePhases:
+    """Of the attempt that runs. What subtasks report only rises, so it does not matter how often."""
+
+    def __init__(self) -> None:
+        self._attempt = Attempt(0)
+        self._parallelism = 0
+        self._read: dict[OperatorId, dict[int, int]] = {}
+        """By source and subtask: the phase that it has come to."""
+        self._open: dict[OperatorId, int] = {}
+
+    def begin(self, attempt: Attempt, parallelism: int) -> None:
+        """An attempt is started: its subtasks report again."""
+        self._attempt = attempt
+        self._parallelism = parallelism
+        self._read.clear()
+        self._open.clear()
+
+    def reported(self, event: PhaseRead) -> list[Action]:
+        """A subtask of the attempt has read on."""
+        read = self._read.setdefault(event.operator, {})
+        read[event.subtask] = max(read.get(event.subtask, 0), event.phase)
+        if len(read) < self._parallelism:
+            return []
+        phase = min(read.values())
+        if phase <= self._open.get(event.operator, 0):
+            return []
+        self._open[event.operator] = phase
+        return [SendToAll(OpenPhase(attempt=self._attempt, operator=event.operator, phase=phase))]

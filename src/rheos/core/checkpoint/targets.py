@@ -1,0 +1,55 @@
+"""Whether the columns that sinks write into are still those that a checkpoint knew them by.
+
+A table belongs to others, too: it may be altered while the job stands. What was staged for it, and what
+the program gives, were fitted to the table as it was. Pure; part of CP22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import TypeShape
+
+Targets = Mapping[OperatorId, TypeShape]
+"""By sink: the name of what it writes into, and its columns with their types."""
+
+
+def target_refusal(
+    old: Targets, new: Targets, names: Mapping[OperatorId, str], since: str
+) -> UnrestorableError | None:
+    """Why a job does not go on writing into a target that has changed; None where it may. `since` names
+    the checkpoint or savepoint."""
+    for operator, before in old.items():
+        after = new.get(operator)
+        if after is None or after.label != before.label:
+            continue  # The program now writes elsewhere.
+        changes = _changes(before, after)
+        if changes:
+            return UnrestorableError(
+                f"{before.name} {before.label} has changed since {since}: {'; '.join(changes)}",
+                operator=names.get(operator, operator),
+                hint=f"change the {before.name} back; or, where the program was changed with it, give "
+                "the sink another uid, so that it starts over",
+            )
+    return None
+
+
+def _changes(old: TypeShape, new: TypeShape) -> list[str]:
+    """What is in the way. A column that is new and may be null is not."""
+    before = {field.name: field for field in old.fields}
+    after = {field.name: field for field in new.fields}
+    found = []
+    for name, was in before.items():
+        now = after.get(name)
+        if now is None:
+            found.append(f"column {name!r} ({was.type.name}) is gone")
+        elif now.type.name != was.type.name:
+            found.append(f"column {name!r} was {was.type.name}, and is {now.type.name}")
+        elif now.required and not was.required:
+            found.append(f"column {name!r} ({was.type.name}) could be null, and must not any more")
+    for name, now in after.items():
+        if name not in before and now.required:
+            found.append(f"column {name!r} ({now.type.name}) is new, and must not be null")
+    return found

@@ -1,0 +1,87 @@
+"""What a user allows when a changed program starts from stored state; stored state under new ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.state_config import NewAggregates
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What becomes of state that does not fit a changed program as it is."""
+
+    allow_dropped: bool = False
+    """Whether state may go that the program has no place for."""
+    new_aggregates: NewAggregates | None = None
+    """What a new aggregate gives for windows that are open; None refuses it."""
+    renamed: Mapping[OperatorId, OperatorId] = field(default_factory=dict)
+    """The ids of operators in the program, by those that they had."""
+
+
+NOTHING_ALLOWED = Upgrade()
+
+
+def under_new_ids(
+    entry: CheckpointCompleted, renamed: Mapping[OperatorId, OperatorId], what: str
+) -> CheckpointCompleted:
+    """Return the checkpoint with operators renamed. Ids that it has under their new names stay.
+
+    Args:
+        entry: A checkpoint or savepoint.
+        renamed: New ids by old ids.
+        what: The checkpoint's name in errors.
+
+    Raises:
+        CheckpointError: It has no operator of the old id, or one of the new id, too; or a renamed sink
+            has output that is not committed: that is found by the id under which it was staged.
+    """
+    known = set(entry.operators) | {handle.operator for handle in entry.handles}
+    ids: dict[OperatorId, OperatorId] = {}
+    for old, new in renamed.items():
+        if old in known and (new in known or new in ids.values()):
+            raise CheckpointError(
+                f"{what} has both {old!r} and {new!r}: two operators cannot become one",
+                hint=f"leave out --rename {old}={new}, or give the operator a uid that is new",
+            )
+        if old in known:
+            ids[old] = new
+        elif new not in known:
+            raise CheckpointError(
+                f"{what} has no operator {old!r} that could be renamed to {new!r}",
+                hint=f"it has {', '.join(map(repr, sorted(known)))}",
+            )
+    if not ids:
+        return entry
+    staged = sorted({one.operator for one in entry.committables} & ids.keys())
+    if staged:
+        raise CheckpointError(
+            f"{what} lists output of {', '.join(map(repr, staged))} that is not yet committed, and the "
+            "sink finds it by that id alone",
+            hint="stop the job as it was with a savepoint, which commits it, and start the changed "
+            "program from there",
+        )
+
+    def of(operators: Mapping[OperatorId, T]) -> dict[OperatorId, T]:
+        return {ids.get(operator, operator): value for operator, value in operators.items()}
+
+    return msgspec.structs.replace(
+        entry,
+        operators=of(entry.operators),
+        states=of(entry.states),
+        targets=of(entry.targets),
+        widths=of(entry.widths),
+        handles=[
+            msgspec.structs.replace(handle, operator=ids.get(handle.operator, handle.operator))
+            for handle in entry.handles
+        ],
+    )

@@ -1,0 +1,60 @@
+"""Which errors of the operating system mean that a target is unavailable for now.
+
+Examples are a server that is away, a network that is cut, or a disk that is full. Such a call is tried
+again until it succeeds.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from rheos.core.errors import CheckpointError, RheosError, UnavailableError
+from rheos.core.shown import formatted_traceback
+
+_PASSING = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EDQUOT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EIO,
+        errno.ENETDOWN,
+        errno.ENETRESET,
+        errno.ENETUNREACH,
+        errno.ENOSPC,
+        errno.ENOTCONN,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether the error may pass without anybody changing the program or its target.
+
+    >>> is_outage(ConnectionRefusedError()), is_outage(PermissionError())
+    (True, False)
+    """
+    if isinstance(error, ConnectionError | TimeoutError | socket.gaierror):
+        return True
+    return isinstance(error, OSError) and error.errno in _PASSING
+
+
+def unpublished(error: Exception, staged_by: str) -> RheosError:
+    """Return the error of a committer as one of ours: `UnavailableError` if it may pass.
+
+    Args:
+        error: what the committer raised.
+        staged_by: what has staged the output, for people: "a checkpoint".
+    """
+    kind: type[RheosError] = CheckpointError
+    hint = "it is tried again by the restart strategy; look to the sink's target"
+    if is_outage(error):
+        kind, hint = UnavailableError, "the sink tries again until it can publish; look to its target"
+    return kind(
+        f"the sink could not publish what {staged_by} staged: {error}",
+        hint=hint,
+        detail=formatted_traceback(error),
+    )

@@ -1,0 +1,118 @@
+"""Records that do not fit their schema: they fail the job with where they stand, or are skipped.
+
+One mechanism for all sources. With `on_error="skip"` a bad record is counted (`skipped`), and is a row
+of the side output "rejected": first its place (file and line; topic, partition and offset), then what
+it says, its bytes, and what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import pyarrow as pa
+
+from rheos.core.connectors.contract import RowPlaces
+from rheos.core.connectors.schemas import shorten
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.formats.contract import BadPayload
+from rheos.core.protocol.elements import Batch
+
+OnError: TypeAlias = Literal["fail", "skip"]
+
+SKIPPED = "skipped"
+"""The counter of rejected records."""
+_BEHIND_PLACE = "record"
+_SPLIT = "split"
+
+
+class BadRecord(NamedTuple):
+    text: str
+    """What it says, for people: bytes that are no UTF-8 are replaced."""
+    payload: bytes | None
+    """Its bytes; None for a tombstone, and where it is not a record of bytes (a row of Parquet)."""
+    error: str
+
+    @classmethod
+    def of(cls, bad: BadPayload) -> BadRecord:
+        text = "null" if bad.payload is None else bad.payload.decode(errors="replace")
+        return cls(text, bad.payload, bad.error)
+
+
+def check_on_error(on_error: str) -> None:
+    """Raises ProgramError for a word that is none."""
+    if on_error not in get_args(OnError):
+        raise ProgramError(f"on_error={on_error!r} is not known", hint='write "fail" or "skip"')
+
+
+def rejected_schema(*place: pa.Field) -> pa.Schema:
+    """The columns of the side output of a source whose records stand at such places."""
+    return pa.schema(
+        [
+            *place,
+            pa.field(_BEHIND_PLACE, pa.string(), nullable=False),
+            pa.field("error", pa.string(), nullable=False),
+            pa.field("payload", pa.binary()),
+        ]
+    )
+
+
+def rejected_rows(schema: pa.Schema, place: Sequence[Sequence[Any]], bad: Sequence[BadRecord]) -> Batch:
+    """Rows of the side output; `place` has a column of values for each field of the place."""
+    texts, payloads, errors = zip(*bad, strict=True) if bad else ((), (), ())
+    columns = [*place, texts, errors, payloads]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def with_rows_ahead(schema: pa.Schema | None) -> pa.Schema:
+    """Returns the columns of the side output of a source that also rejects rows by their event time.
+
+    Such rows have been decoded, so a place is known only as far as the reader can say it.
+    """
+    if schema is None:
+        return rejected_schema(pa.field(_SPLIT, pa.string()))
+    at = schema.names.index(_BEHIND_PLACE)
+    return pa.schema([*(field.with_nullable(True) for field in [*schema][:at]), *[*schema][at:]])
+
+
+def rows_ahead(
+    schema: pa.Schema,
+    split: str,
+    places: RowPlaces | None,
+    rows: Sequence[int],
+    bad: Sequence[BadRecord],
+) -> Batch:
+    """Returns rows of the side output for rows of the batch that a reader gave last.
+
+    Args:
+        schema: columns of the side output.
+        split: the split of the rows.
+        places: where the rows of the batch are, if the reader can say it.
+        rows: numbers of the rejected rows in the batch.
+        bad: what is wrong with each of them.
+    """
+    place: list[Sequence[Any]] = []
+    for name in schema.names[: schema.names.index(_BEHIND_PLACE)]:
+        if name == _SPLIT:
+            place.append([split] * len(rows))
+        elif places is not None and places.unit == name:
+            place.append([places.of_rows[row] for row in rows])
+        else:
+            place.append([None] * len(rows))
+    return rejected_rows(schema, place, bad)
+
+
+def places_of_rejected(rejected: Batch) -> RowPlaces:
+    """Where such rows lie: the last column of their place counts in the split."""
+    at = rejected.schema.names.index(_BEHIND_PLACE) - 1
+    return RowPlaces(rejected.schema.names[at], rejected.column(at).to_pylist())
+
+
+def bad_record(place: str, bad: BadRecord) -> InputError:
+    """The error where bad records are not skipped. `place` is "file:line" or the like."""
+    return InputError(
+        f"{place}: {bad.error}",
+        record=shorten(bad.text),
+        hint='correct the record or the schema, or skip such records with on_error="skip"',
+    )

@@ -1,0 +1,53 @@
+"""How often something of the user's that has failed is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import Duration, duration_ms
+
+
+@dataclass(frozen=True)
+class Retry:
+    """See `retry`."""
+
+    times: int
+    on: tuple[type[Exception], ...]
+    first_wait_us: int
+    longest_wait_us: int
+
+
+def retry(
+    times: int = 3,
+    *,
+    on: type[Exception] | tuple[type[Exception], ...] = Exception,
+    first_wait: Duration = "50ms",
+    longest_wait: Duration = "1s",
+) -> Retry:
+    """Has a call that fails tried again.
+
+    ```python
+    visits.map_async(ask, retries=rh.retry(5, on=ConnectionError))
+    ```
+
+    Args:
+        times: how often, behind the first try.
+        on: the errors after which it is; any other ends the job.
+        first_wait: how long it waits before the first of them; then twice as long each time.
+        longest_wait: and no longer than that.
+    """
+    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+        raise ProgramError(f"a number of retries is a whole number of at least 1, not {times!r}")
+    kinds = on if isinstance(on, tuple) else (on,)
+    if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        raise ProgramError(
+            f"on={on!r} are no errors", hint="write on=ConnectionError, or on=(OSError, TimeoutError)"
+        )
+    first_us, longest_us = duration_ms(first_wait) * 1000, duration_ms(longest_wait) * 1000
+    if first_us <= 0 or longest_us < first_us:
+        raise ProgramError(
+            f"a wait of {first_wait} at first and {longest_wait} at the most makes no sense",
+            hint='write first_wait="50ms", longest_wait="1s"',
+        )
+    return Retry(times, kinds, first_us, longest_us)

@@ -1,0 +1,75 @@
+"""What the connectors share about schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import shown_record
+from rheos.core.protocol.types import schema_of
+
+
+def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
+    """The Arrow schema of a dataclass (which is returned too), or of what is one already."""
+    if isinstance(schema, pa.Schema):
+        return schema, None
+    if isinstance(schema, type):
+        return schema_of(schema), schema
+    raise SchemaError(
+        f"{schema!r} is not a schema",
+        hint="give a dataclass, or a pyarrow.Schema, that describes a row",
+    )
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether it is text, or bytes."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def check_column(
+    schema: pa.Schema, what: str, column: str, fits: Callable[[pa.DataType], bool], types: str
+) -> None:
+    """Raises SchemaError where the argument `what` names a column that is not there, or is none of
+    `types`, which is for people."""
+    if column not in schema.names:
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which the stream does not have",
+            hint=f"it has {', '.join(schema.names)}",
+        )
+    kind = schema.field(column).type
+    if not fits(kind):
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which is {kind}", hint=f"it must be {types}: cast it"
+        )
+
+
+def shown_row(rows: Batch, row: int) -> str:
+    """Returns a row as it is shown in an error."""
+    return shown_record(rows, row, limit=200)
+
+
+def shorten(text: str, limit: int = 200) -> str:
+    """Text that fits into an error message."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def check_changes_key(what: str, named: Sequence[str], key: Sequence[str], delete: str | None) -> None:
+    """A sink writes the rows of a table that changes by the table's `key`; it deletes what the table
+    does, and nothing else. Raises ProgramError."""
+    if set(named) != set(key):
+        raise ProgramError(
+            f"the rows are changes of a table by {', '.join(key)}, and the sink writes by "
+            f"{', '.join(named) or 'no key'}",
+            hint=f"give the sink that key ({what}=), or make the changes of a table by the sink's: "
+            ".upserts(key=...)",
+        )
+    if delete is not None:
+        raise ProgramError(
+            f"the column {delete!r} says what is deleted, and so do the changes of the table",
+            hint="leave it out",
+        )

@@ -1,0 +1,1 @@
+"""Contract of formats: payloads into rows of a schema, and rows into payloads."""

@@ -1,0 +1,245 @@
+"""What a format is: payloads into rows of a schema, and rows into payloads, in columns.
+
+A *payload* is the bytes of one record as a transport carries them: the value of a message, a line of a
+file. A `Format` is a frozen, picklable description of what the user configured; decoders and encoders
+are the running things, made from it on the worker. Sources and sinks know formats by this contract
+alone, so any of them takes any format.
+
+A new format is one file beside this one, and its line in `__init__.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.formats.payloads import NEWLINE, Joined, joined
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import shown_record
+
+MAX_PAYLOAD_BYTES = 1 << 26
+"""Longer payloads are bad, whatever they hold."""
+MAX_VALUES = 1 << 20
+"""Values (fields, elements of lists, entries of maps) that one payload may hold. One with more is bad:
+as objects or columns they would take a hundred times the bytes that announce them."""
+
+
+NOT_UTF_8 = 'name the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
+
+
+class BadPayload(NamedTuple):
+    """A payload that gives no rows, and why."""
+
+    at: int
+    """Its place among the payloads that were decoded together."""
+    payload: bytes | None
+    error: str
+    """In words that follow the record's place: "column 'user' must be a number, and is a string"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a decoder makes of some payloads."""
+
+    rows: Batch
+    """Of the decoder's schema, in the order of the payloads."""
+    origin: npt.NDArray[np.int64] | None
+    """The payload that each row is from, never falling; None where row i is of payload i, for all."""
+    bad: Sequence[BadPayload]
+    """In the order of the payloads."""
+
+    def of_rows(self, column: pa.Array) -> pa.Array:
+        """A column with a value for each payload (keys, offsets), as one with a value for each row."""
+        return column if self.origin is None else column.take(pa.array(self.origin))
+
+
+class Decoder(ABC):
+    """Decodes payloads into rows. Its calls run one at a time, on any thread, and may block: a source
+    calls it on the I/O executor.
+
+    What a payload gives depends on that payload alone, never on those it is decoded with: the cut of
+    the input into calls must not show in the rows. Nothing in a payload is trusted: its size is checked
+    here, and an implementation bounds its depth and what it announces.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def decode(self, payloads: pa.Array) -> Decoded:
+        """Payloads, a column of `binary`, into the rows that they hold.
+
+        Give it a bounded batch: some thousands of payloads, some MB; less than 2 GB in any case. A
+        payload that does not fit the schema is given back in `bad`. A null payload (Kafka calls it a
+        tombstone) is a row of nulls where each column may be null, and bad where one may not.
+
+        Raises TransportError where what it needs, such as a schema registry, cannot be reached, and
+        ConfigurationError where that refuses: no payload's fault, and the same call may succeed later.
+        """
+        if payloads.null_count or _longest(payloads) > MAX_PAYLOAD_BYTES:
+            return self._decode_the_fit(payloads)
+        return self._decode(payloads)
+
+    def decode_joined(self, payloads: Joined) -> Decoded:
+        """The same, of payloads that lie in one buffer already, such as the lines of a file."""
+        if len(payloads) and int(np.diff(payloads.starts).max()) > MAX_PAYLOAD_BYTES:
+            return self.decode(payloads.column())
+        return self._decode_joined(payloads)
+
+    def _decode_joined(self, payloads: Joined) -> Decoded:
+        """For an implementation that joins payloads, to decode them as they are."""
+        return self._decode(payloads.column())
+
+    @abstractmethod
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        """The same, of payloads of which none is null, and none too long."""
+
+    def _decode_the_fit(self, payloads: pa.Array) -> Decoded:
+        null = payloads.is_null().to_numpy(zero_copy_only=False)
+        lengths = pc.binary_length(payloads).fill_null(0).to_numpy()
+        places = np.flatnonzero(~null & (lengths <= MAX_PAYLOAD_BYTES))
+        of_fit = self._decode(payloads.take(pa.array(places)))
+        rows = of_fit.rows
+        origin = places if of_fit.origin is None else places[of_fit.origin]
+        bad = [each._replace(at=int(places[each.at])) for each in of_fit.bad]
+        for place in np.flatnonzero(lengths > MAX_PAYLOAD_BYTES).tolist():
+            what = f"the payload has {lengths[place]} bytes, where {MAX_PAYLOAD_BYTES} are allowed"
+            bad.append(BadPayload(place, payloads[place].as_py(), what))
+        nulls = np.flatnonzero(null)
+        strict = [field.name for field in self.schema if not field.nullable]
+        if strict:
+            what = f"the payload is null (a tombstone), and column {strict[0]!r} may not be null"
+            bad += [BadPayload(place, None, what) for place in nulls.tolist()]
+        elif len(nulls):
+            order = np.argsort(np.concatenate([origin, nulls]), kind="stable")
+            origin = np.concatenate([origin, nulls])[order]
+            rows = rows.take(pa.array(order, mask=order >= rows.num_rows))
+        one_each = np.array_equal(origin, np.arange(len(payloads)))
+        return Decoded(rows, None if one_each else origin, sorted(bad, key=lambda each: each.at))
+
+
+def _longest(payloads: pa.Array) -> int:
+    return pc.max(pc.binary_length(payloads)).as_py() or 0
+
+
+@dataclass(frozen=True, slots=True)
+class InLines:
+    """How the payloads of a format lie in a file of lines."""
+
+    end: str
+    """Of the names of such files, without a dot: "jsonl"."""
+    header: bool = False
+    """The first line of each file names columns, and is no payload."""
+    quote: bytes | None = None
+    """Between two of these, around a field, a line end is part of the payload."""
+    delimiter: bytes = b","
+    """Separator of fields, for formats with quotes."""
+    blank: bool = False
+    """A line without any text is a payload; else it is passed over."""
+
+
+class Encoder(ABC):
+    """Encodes rows into payloads. Its calls run one at a time, on any thread."""
+
+    @abstractmethod
+    def encode(self, rows: Batch) -> pa.Array:
+        """A payload for each row, in their order: a column of `binary`. Null (a tombstone) only where
+        the format has a single column and that is null; what has no place for one refuses it.
+
+        Of a format whose `rows_per_payload` is n > 1, a payload for each n rows, and one for the rest.
+        Give it a bounded batch, which comes to less than 2 GB.
+
+        Raises InputError, with the record, where a value has no form in the format.
+        """
+
+    def lines(self, rows: Batch) -> bytes:
+        """The payloads as lines of a file, each with its end. For formats that lie in lines.
+
+        Raises InputError, too, where a payload is null, or would be more than one line.
+        """
+        payloads = self.encode(rows)
+        nulls = np.flatnonzero(payloads.is_null().to_numpy(zero_copy_only=False))
+        if len(nulls):
+            raise _no_line(rows, int(nulls[0]), "a line of a file cannot be null")
+        text = joined(payloads)
+        if np.count_nonzero(text.bytes() == NEWLINE) != len(payloads):
+            row = next(i for i, payload in enumerate(payloads.to_pylist()) if b"\n" in payload)
+            raise _no_line(rows, row, "the row holds a line end, and would be read as several lines")
+        return memoryview(text.data).tobytes()
+
+    def header(self) -> bytes:
+        """The line that a file begins with, with its end, where there is one."""
+        return b""
+
+
+def _no_line(rows: Batch, row: int, what: str) -> InputError:
+    return InputError(
+        what,
+        record=shown_record(rows, row),
+        hint="filter such rows out, change them before, or write another format, such as JSON",
+    )
+
+
+def check_any_column(schema: pa.Schema, format: str) -> None:
+    """Raises SchemaError where there is no column: rows without columns cannot be counted."""
+    if not schema.names:
+        raise SchemaError(
+            f"the format {format} would fill no column",
+            hint="name a column of it in the schema, or read its bytes with rh.formats.raw()",
+        )
+
+
+class Format(ABC):
+    """A frozen description of a format, as the user has configured it."""
+
+    name: ClassVar[str]
+    """What it is called in settings, in `describe` and in errors: "json"."""
+
+    rows_per_payload: int = 1
+    """How many rows an encoder puts into one payload at most. Only with 1 can a payload have the key of
+    its row. A decoder takes as many as there are."""
+
+    @property
+    def finds_by_name(self) -> bool:
+        """Whether columns are found by their names in files: then it decodes any of them alone."""
+        return False
+
+    @property
+    def in_lines(self) -> InLines | None:
+        """How payloads lie in a file of lines; None where they hold bytes that no line can."""
+        return None
+
+    def own_schema(self) -> pa.Schema | None:
+        """The rows that it gives where the user names no schema; None where it needs one."""
+        return None
+
+    @abstractmethod
+    def check_decodes(self, schema: pa.Schema) -> None:
+        """Called when the program is built. Raises SchemaError where it cannot give such rows."""
+
+    @abstractmethod
+    def check_encodes(self, schema: pa.Schema) -> None:
+        """Called when the program is built. Raises SchemaError where such rows have no form in it."""
+
+    @abstractmethod
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        """A decoder into rows of the schema, which has been checked. Reaches for nothing outside.
+
+        `header` is the first line of the file, where it has one. Raises InputError where it lacks a
+        column.
+        """
+
+    @abstractmethod
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """An encoder of rows of the schema, which has been checked. Reaches for nothing outside."""
+
+    def describe(self) -> str:
+        """A word or two for `explain` and the status."""
+        return self.name

@@ -1,0 +1,150 @@
+"""Windows by a calendar: which lengths and zones a program may ask for, and how they are stored.
+
+The arithmetic is in `operators/window/calendar.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import (
+    CalendarLength,
+    Duration,
+    calendar_length,
+    has_months,
+    signed_duration_ms,
+)
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+WEEK_MS = 7 * DAY_MS
+MONDAY_MS = -3 * DAY_MS
+"""The Monday of the week that holds 1970-01-01, from which weeks are counted."""
+
+_LONGEST_MONTH_DAYS = 31
+
+
+def is_calendar(zone: str | None, *lengths: Duration) -> bool:
+    """Returns whether windows of these lengths follow a calendar: they name a zone, or have months."""
+    return zone is not None or any(map(has_months, lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarCut:
+    """The calendar by which windows are cut. Windows end at every step of the local clock."""
+
+    every: CalendarLength
+    """Length of a step."""
+    size: CalendarLength
+    """Length of a window, or of the longest window where they grow."""
+    grows: bool
+    """Whether windows begin together and grow by `every`, as cumulating windows do."""
+    zone: str
+    offset_ms: int
+    """Distance that all starts are moved by on the local clock."""
+
+    @classmethod
+    def written(
+        cls, every: Duration, size: Duration, grows: bool, zone: str | None, offset: Duration
+    ) -> CalendarCut:
+        """Returns the cut that a user wrote. Raises ProgramError for invalid lengths."""
+        return cls(
+            calendar_length(every),
+            calendar_length(size),
+            grows,
+            "UTC" if zone is None else zone,
+            signed_duration_ms(offset),
+        )
+
+    @classmethod
+    def stored(cls, cut: Mapping[str, int | str]) -> CalendarCut:
+        """Returns the cut that `cut` made."""
+        grows = "within" in cut
+        size = str(cut["within" if grows else "size"])
+        return cls(
+            calendar_length(str(cut["every"])),
+            calendar_length(size),
+            grows,
+            str(cut["zone"]),
+            int(cut["offset"]),
+        )
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        """The same as stored state has it: an int is in ms."""
+        return {
+            "every": str(self.every),
+            "within" if self.grows else "size": str(self.size),
+            "zone": self.zone,
+            "offset": self.offset_ms,
+        }
+
+    @property
+    def most_steps(self) -> int:
+        """The largest number of windows that a row is in."""
+        if self.every.months:
+            return -(-self.size.months // self.every.months)
+        size_ms = self.size.ms or self.size.months * _LONGEST_MONTH_DAYS * DAY_MS
+        return -(-size_ms // self.every.ms)
+
+    def check(self, window: object) -> None:
+        """Raises ProgramError if no such windows exist. `window` is what the user wrote."""
+        _check_zone(self.zone)
+        for length in (self.every, self.size):
+            _check_length(length, window)
+        if self.grows:
+            if not self._nests():
+                raise ProgramError(
+                    f"the steps of a cumulating window do not fill it: {window!r}",
+                    hint='steps of one day or of hours fill months, as in rh.Cumulating("1mo", '
+                    'step="1d"); other lengths are a multiple of their step',
+                )
+        elif bool(self.size.months) != bool(self.every.months) or (
+            self.size.months % self.every.months if self.every.months else self.size.ms % self.every.ms
+        ):
+            raise ProgramError(
+                f"a sliding window by calendar is not a whole number of its steps: {window!r}",
+                hint='write months with months and days with days, as in rh.Sliding("3mo", '
+                'every="1mo") or rh.Sliding("7d", every="1d", zone=...)',
+            )
+
+    def _nests(self) -> bool:
+        if self.every.months:
+            return self.size.months > 0 and self.size.months % self.every.months == 0
+        if self.size.months:
+            return DAY_MS % self.every.ms == 0
+        apart = anchor_ms(self.size) - anchor_ms(self.every)
+        return self.size.ms % self.every.ms == 0 and apart % self.every.ms == 0
+
+
+def anchor_ms(length: CalendarLength) -> int:
+    """Returns the local time from which lengths are counted: weeks from a Monday, others from 1970."""
+    return MONDAY_MS if length.ms and length.ms % WEEK_MS == 0 else 0
+
+
+def _check_length(length: CalendarLength, window: object) -> None:
+    if length.months <= 0 and length.ms <= 0:
+        raise ProgramError(f"a window must be longer than nothing: {window!r}", hint='write "1d"')
+    whole_days = length.ms % DAY_MS == 0
+    if length.ms and not whole_days and (length.ms % HOUR_MS or DAY_MS % length.ms):
+        raise ProgramError(
+            f"{length.ms} ms do not fill a local day: {window!r}",
+            hint="windows with zone= are whole days, weeks, months, or 1, 2, 3, 4, 6, 8 or 12 hours; "
+            "leave out zone= for any other length",
+        )
+
+
+def _check_zone(zone: object) -> None:
+    try:
+        ZoneInfo(zone)  # type: ignore[arg-type]
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        close = get_close_matches(str(zone), available_timezones(), 1, 0.6)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise ProgramError(
+            f"{zone!r} is not a time zone",
+            hint=f'{meant}Write the name of a zone, such as zone="Europe/Berlin"',
+        ) from None

@@ -1,0 +1,113 @@
+"""`rh.compiled`: marks a keyed function to be compiled, and keeps the text that it is compiled from.
+
+The text is taken where the class is written: a worker may be where its file is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, overload
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import KeyedProcessFunction
+
+F = TypeVar("F", bound=type[KeyedProcessFunction])
+
+Fallback = Literal["refuse", "interpret"]
+
+_MARK = "__rheos_compiled__"
+
+
+@dataclass(frozen=True)
+class MethodText:
+    """A method as it is written."""
+
+    file: str
+    first_line: int
+    text: str
+
+    def tree(self) -> ast.FunctionDef:
+        """Its syntax; the lines are those of the file."""
+        parsed = ast.parse(self.text)
+        ast.increment_lineno(parsed, self.first_line - 1)
+        found = parsed.body[0]
+        assert isinstance(found, ast.FunctionDef)
+        return found
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What is known of a class that is to be compiled."""
+
+    fallback: Fallback
+    methods: Mapping[str, MethodText]
+    """`process_element`, and `on_timer` where the class has one."""
+
+
+@overload
+def compiled(cls: F, /) -> F: ...
+@overload
+def compiled(*, fallback: Fallback = ...) -> Callable[[F], F]: ...
+def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
+    """Has a keyed function of plain scalar Python compiled to machine code.
+
+    It gives the rows that it gives as it is. What cannot be compiled is a ProgramError at its line,
+    where the function is given to `process`; with `fallback="interpret"` the function then runs as it
+    is.
+    Needs the extra `rheos[compiled]`.
+
+    ```python
+    @rh.compiled
+    class Count(rh.KeyedProcessFunction):
+        n = rh.ValueState(int, default=0)
+
+        def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Counted]:
+            self.n.value += 1
+            yield Counted(event.user, self.n.value)
+    ```
+    """
+    if fallback not in ("refuse", "interpret"):
+        raise ProgramError(f"fallback={fallback!r} is not known", hint='write "refuse" or "interpret"')
+    if cls is None:
+        return lambda decorated: compiled_class(decorated, fallback)
+    return compiled_class(cls, "refuse")
+
+
+def compiled_class(cls: Any, fallback: Fallback) -> Any:
+    """The class, marked."""
+    if not (isinstance(cls, type) and issubclass(cls, KeyedProcessFunction)):
+        raise ProgramError(
+            f"rh.compiled takes a class derived from rh.KeyedProcessFunction, not {cls!r}",
+            hint="write @rh.compiled above the class",
+        )
+    methods = {}
+    for name in ("process_element", "on_timer"):
+        method = getattr(cls, name)
+        if method is not getattr(KeyedProcessFunction, name):
+            methods[name] = _text(cls, method)
+    setattr(cls, _MARK, Compiled(fallback, methods))
+    return cls
+
+
+def compiled_mark(function: object) -> Compiled | None:
+    """How a function is to be compiled; None where it is not. A class derived from a marked one is not
+    marked by that."""
+    mark: Compiled | None = vars(type(function)).get(_MARK)
+    return mark
+
+
+def _text(cls: type, method: Any) -> MethodText:
+    try:
+        lines, first = inspect.getsourcelines(method)
+        file = inspect.getsourcefile(method) or "<unknown>"
+    except (OSError, TypeError) as error:
+        raise ProgramError(
+            f"the text of {cls.__name__}.{method.__name__} is not to be had, and it is what is "
+            f"compiled: {error}",
+            hint="write the class in a file or a notebook's cell",
+        ) from None
+    return MethodText(file, first, textwrap.dedent("".join(lines)))

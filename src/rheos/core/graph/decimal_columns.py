@@ -1,0 +1,189 @@
+"""Decimal columns computed exactly, as whole numbers.
+
+A decimal is a whole number of units, `10 ** -scale` each. Columns of them are NumPy arrays: of 64-bit
+integers as long as no result of a step can exceed 64 bits, which the largest magnitude of the batch
+tells; beyond that of Python's integers, which have no bound. The same formulas serve both.
+
+Halves are rounded away from zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.protocol.polars_frames import arrow_column
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_BEYOND: Final = 1 << 63
+"""The smallest magnitude that 64 bits do not hold."""
+_LOW: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class WholeUnits:
+    """A column of whole numbers. Arithmetic on it never overflows."""
+
+    values: Array
+    most: int
+    """A bound of their magnitudes."""
+
+    def _within(self, most: int) -> Array:
+        """Return the values, in a form that holds results up to `most`."""
+        if most < _BEYOND or self.values.dtype == object:
+            return self.values
+        return self.values.astype(object)
+
+    def scaled(self, places: int) -> WholeUnits:
+        """Return the numbers times `10 ** places`."""
+        if not places:
+            return self
+        factor = 10**places
+        most = max(self.most, 1) * factor
+        return WholeUnits(self._within(most) * factor, most)
+
+    def plus(self, other: WholeUnits, sign: int = 1) -> WholeUnits:
+        """Return the sums, or the differences if `sign` is -1."""
+        most = self.most + other.most
+        one, two = self._within(most), other._within(most)
+        return WholeUnits(one + two if sign > 0 else one - two, most)
+
+    def times(self, other: WholeUnits) -> WholeUnits:
+        """Return the products."""
+        most = max(self.most, 1) * max(other.most, 1)
+        return WholeUnits(self._within(most) * other._within(most), most)
+
+    def rounded(self, places: int) -> WholeUnits:
+        """Return the numbers divided by `10 ** places`, halves rounded away from zero."""
+        if not places:
+            return self
+        unit = 10**places
+        values = self._within(2 * (self.most + unit))
+        made = (2 * np.abs(values) + unit) // (2 * unit)
+        return WholeUnits(np.where(values < 0, -made, made), self.most // unit + 1)
+
+    def truncated(self, places: int) -> WholeUnits:
+        """Return the numbers divided by `10 ** places`, without their fractions."""
+        if not places:
+            return self
+        unit = 10**places
+        values = self._within(max(self.most, unit))
+        made = np.abs(values) // unit
+        return WholeUnits(np.where(values < 0, -made, made), self.most // unit)
+
+    def divided(self, by: WholeUnits, *, half_up: bool) -> WholeUnits:
+        """Return the quotients by numbers that are not 0: rounded, or without their fractions."""
+        most = 2 * (self.most + by.most)
+        values, divisors = self._within(most), by._within(most)
+        one, other = np.abs(values), np.abs(divisors)
+        made = (2 * one + other) // (2 * other) if half_up else one // other
+        return WholeUnits(np.where((values < 0) != (divisors < 0), -made, made), self.most + 1)
+
+    def remainders(self, by: WholeUnits) -> WholeUnits:
+        """Return what divisions by numbers that are not 0 leave, with the sign of what is divided."""
+        most = max(self.most, by.most)
+        values, divisors = self._within(most), by._within(most)
+        made = np.abs(values) % np.abs(divisors)
+        return WholeUnits(np.where(values < 0, -made, made), most)
+
+    def floored(self, places: int) -> WholeUnits:
+        """Return the numbers divided by `10 ** places`, rounded down."""
+        unit = 10**places
+        return WholeUnits(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
+
+    def negated(self) -> WholeUnits:
+        """Return the numbers with the other sign."""
+        return WholeUnits(-self._within(self.most), self.most)
+
+    def fits(self, digits: int) -> Array | None:
+        """Return a mask of the numbers with at most `digits` digits; None if all have."""
+        bound = 10**digits
+        if self.most < bound:
+            return None
+        found = np.abs(self._within(max(self.most, bound))) < bound
+        return None if found.all() else found.astype(bool)
+
+
+@dataclass(frozen=True)
+class DecimalColumn:
+    """A column of decimals or integers, taken apart."""
+
+    units: WholeUnits
+    scale: int
+    valid: Array | None
+    """Mask of the rows that have a value; None if all have."""
+
+
+def column_of(series: pl.Series) -> DecimalColumn:
+    """Take a column of decimals or integers apart. What is null counts as 0."""
+    valid = None if not series.null_count() else series.is_not_null().to_numpy()
+    kind = series.dtype
+    if kind == pl.Null:
+        return DecimalColumn(
+            WholeUnits(np.zeros(len(series), np.int64), 0), 0, np.zeros(len(series), np.bool_)
+        )
+    if isinstance(kind, pl.Decimal) or kind in (pl.Int128, pl.UInt128):
+        decimals = series if isinstance(kind, pl.Decimal) else series.cast(pl.Decimal(38, 0))
+        values = _of_decimals(arrow_column(decimals))
+        scale = decimals.dtype.scale  # type: ignore[attr-defined]
+    else:
+        values, scale = (series if valid is None else series.fill_null(0)).to_numpy(), 0
+        if values.dtype == np.uint64 and len(values) and int(values.max()) >= _BEYOND:
+            values = values.astype(object)
+        elif values.dtype != object:
+            values = values.astype(np.int64)
+    if valid is not None:
+        values = np.where(valid, values, 0)
+    return DecimalColumn(WholeUnits(values, _most(values)), scale, valid)
+
+
+def _of_decimals(array: pa.Array) -> Array:
+    words: Array = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)
+    low: Array
+    high: Array
+    low, high = words[array.offset : array.offset + len(array)].T
+    if (high == low >> 63).all():
+        return low
+    halves: Array = np.ascontiguousarray(low).view("<u8").astype(object)
+    return np.asarray(halves + (high.astype(object) << 64))
+
+
+def _most(values: Array) -> int:
+    if not len(values):
+        return 0
+    return max(int(values.max()), -int(values.min()))
+
+
+def both_valid(one: Array | None, other: Array | None) -> Array | None:
+    """Return the rows that are valid in both."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.Series:
+    """Return the column of type `kind` with these units, each of at most its digits."""
+    values = units.values if valid is None else np.where(valid, units.values, 0)
+    words = np.empty((len(values), 2), "<i8")
+    if values.dtype == object:
+        words[:, 0] = (values & _LOW).astype("<u8").view("<i8")
+        words[:, 1] = (values >> 64).astype("<i8")
+    else:
+        words[:, 0] = values
+        words[:, 1] = values >> 63
+    present = None
+    if valid is not None:
+        bits = np.packbits(np.broadcast_to(valid, values.shape), bitorder="little")
+        present = pa.py_buffer(bits.tobytes())
+    array = pa.Array.from_buffers(
+        pa.decimal128(kind.precision, kind.scale), len(values), [present, pa.py_buffer(words)]
+    )
+    made = pl.from_arrow(array)
+    assert isinstance(made, pl.Series)
+    return made

@@ -1,0 +1,264 @@
+"""Polars' expressions as trees, to look into.
+
+`Expr.meta` answers for the outermost call of an expression. What lies within is seen in the form alone
+in which Polars serialises it, which is Polars' own and private:
+
+    col("x") / 3    {"BinaryExpr": {"left": {"Column": "x"}, "op": "TrueDivide",
+                                    "right": {"Literal": {"Dyn": {"Int": 3}}}}}
+
+Each form that is read, here and by those who import this, is held by a test
+(`tests/graph/test_expression_trees.py`), so that a new Polars cannot change one unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import lru_cache
+from io import StringIO
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from rheos.core.graph.row_functions import is_row_function
+
+Tree: TypeAlias = Any
+"""A part of an expression: a dict with one key, or the text "Element" or "Len"."""
+
+_MOST_AWAY: Final = 8
+"""How many floats away Polars may read a number."""
+
+FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What Polars raises where an expression is wrong, or Polars is."""
+
+ARITHMETIC = (
+    "Plus",
+    "Minus",
+    "Multiply",
+    "Divide",
+    "TrueDivide",
+    "FloorDivide",
+    "TruncDivide",
+    "Modulus",
+)
+"""The operators of `{"BinaryExpr": {"op": ...}}` that compute."""
+
+_PYTHON = (
+    *("AnonymousFunction", "PipeWithDtype"),
+    *("FoldHorizontal", "ReduceHorizontal", "CumFoldHorizontal", "CumReduceHorizontal"),
+    *("Map", "MapFieldNames"),
+)
+_SOURCES = ("Column", "Selector", "Field")
+
+
+def tree_of(expr: pl.Expr) -> Tree | None:
+    """Return the expression's tree. None if it calls a Python function, which cannot be read as a tree,
+    other than Rheos' own row functions.
+
+    JSON has no infinities and no NaN: of such a literal the value is missing (None).
+    """
+    try:
+        tree = json.loads(expr.meta.serialize(format="json"))
+    except (*FAILURES, ValueError):
+        return None
+    return None if any(_calls_python(part) for part in subtrees(tree)) else tree
+
+
+def expression_of(tree: Tree) -> pl.Expr:
+    """Return the expression, of the same types. An infinite literal, or NaN, is 0. Raises FAILURES."""
+    numbers: list[str] = []
+
+    def placed(value: float | None) -> str:
+        numbers.append(_written(value))
+        return f"{_PLACE}{len(numbers) - 1}"
+
+    form = json.dumps(_with_floats(tree, placed))
+    return _read(_PLACED.sub(lambda found: numbers[int(found[1])], form) if numbers else form)
+
+
+def is_whole(tree: Tree) -> bool:
+    """Return whether `expression_of` restores the tree's expression: JSON has every literal of it."""
+    return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
+
+
+_PLACE: Final = "\0float "
+_PLACED: Final = re.compile(r'"\\u0000float (\d+)"')
+"""Where a float stands in the form until its digits are there."""
+
+
+def _read(form: str) -> pl.Expr:
+    return pl.Expr.deserialize(StringIO(form), format="json")
+
+
+@lru_cache(1024)
+def _written(value: float | None) -> str:
+    """Return the digits by which Polars reads `value`.
+
+    Polars' reader of JSON takes the digits for a float, and multiplies it by a power of ten. So it may
+    read another float nearby. Other digits, also more of them, lead to this one: always from 1e-5 to
+    1e22, and nearly always beyond. Raises ComputeError if none do.
+    """
+    for digits in _spellings(value or 0.0):
+        literal = f'{{"Literal":{{"Scalar":{{"Float64":{digits}}}}}}}'
+        if pl.select(_read(literal)).item() == (value or 0.0):
+            return digits
+    raise pl.exceptions.ComputeError(f"Polars does not read {value!r}")
+
+
+def _spellings(value: float) -> Iterator[str]:
+    """Yield ways to write a number or one nearby, the usual one first."""
+    yield repr(value)
+    exact, sign = Decimal(abs(value)), "-" if value < 0 else ""
+    for digits in (17, 18, 19, 16, 15):
+        exponent = exact.adjusted() - digits + 1
+        whole = int(exact.scaleb(-exponent))
+        step = max(1, int(math.ulp(float(whole))))
+        for away in range(_MOST_AWAY):
+            yield f"{sign}{whole + away * step}e{exponent}"
+            yield f"{sign}{whole - away * step}e{exponent}"
+
+
+def subtrees(tree: Tree) -> Iterator[Tree]:
+    """The tree and all that is within, down to literals."""
+    yield tree
+    if isinstance(tree, dict) and "Literal" not in tree:
+        for branch in tree.values():
+            yield from subtrees(branch)
+    elif isinstance(tree, list):
+        for branch in tree:
+            yield from subtrees(branch)
+
+
+def is_constant(tree: Tree) -> bool:
+    """Whether it is made of literals alone."""
+    return not any(
+        part in ("Element", "Len")
+        or (isinstance(part, dict) and any(name in part for name in _SOURCES))
+        for part in subtrees(tree)
+    )
+
+
+def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.LazyFrame]]:
+    """Every part of the tree, with a frame that has the columns that it reads.
+
+    Elements of lists are the column "" of a frame of their own; fields of a struct are taken from it.
+    """
+    yield tree, frame
+    match tree:
+        case {"Literal": _}:
+            return
+        case {"Eval": {"expr": outer, "evaluation": inner}}:
+            yield from typed_parts(outer, frame)
+            lists = types_of(outer, frame)
+            kind = getattr(lists[0], "inner", None) if lists else None
+            yield from typed_parts(elements_named(inner), pl.LazyFrame(schema={"": kind or pl.Null()}))
+        case {"StructEval": {"expr": outer, "evaluation": inner}}:
+            yield from typed_parts(outer, frame)
+            for each in inner:
+                yield from typed_parts(fields_taken(each, outer), frame)
+        case dict():
+            for branch in tree.values():
+                yield from typed_parts(branch, frame)
+        case list():
+            for branch in tree:
+                yield from typed_parts(branch, frame)
+
+
+def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
+    """The types of the values: several where it selects columns, none where they are not known."""
+    try:
+        return frame.select(expression_of(tree)).collect_schema().dtypes()
+    except FAILURES:
+        return []
+
+
+def computes(expr: pl.Expr) -> bool:
+    """Whether something in it is computed of several values, one of which may be a constant."""
+    tree = tree_of(expr)
+    return tree is None or any(map(_computes, subtrees(tree)))
+
+
+def computes_on_elements(expr: pl.Expr, frame: pl.LazyFrame) -> bool:
+    """Whether it computes with the elements of lists and something beside them.
+
+    Polars lays the elements of all rows end to end.
+    """
+    tree = tree_of(expr)
+    for part, columns in typed_parts(tree, frame):
+        match part:
+            case {"Eval": {"evaluation": inner}} if any(map(_computes, subtrees(inner))):
+                return True
+            case {"BinaryExpr": _} if _computes(part):
+                kinds = types_of(part, columns)
+                if not kinds or any(kind.is_nested() for kind in kinds):
+                    return True
+    return False
+
+
+def _computes(tree: Tree) -> bool:
+    match tree:
+        case {"BinaryExpr": {"op": op}}:
+            return op in ARITHMETIC
+        case {"Function": {"input": inputs}}:
+            return len(inputs) > 1
+    return False
+
+
+def _calls_python(tree: Tree) -> bool:
+    if not isinstance(tree, dict) or is_row_function(tree):
+        return False
+    return any(isinstance(tree.get(name), list | dict) for name in _PYTHON)
+
+
+def _with_floats(
+    tree: Tree, write: Callable[[float | None], float | str], *, literal: bool = False
+) -> Tree:
+    """Return the tree with each float of a literal as `write` gives it."""
+    if isinstance(tree, list):
+        return [_with_floats(branch, write, literal=literal) for branch in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if literal and len(tree) == 1 and next(iter(tree)).startswith("Float"):
+        ((name, value),) = tree.items()
+        return {name: write(value)}
+    return {
+        name: _with_floats(branch, write, literal=literal or name == "Literal")
+        for name, branch in tree.items()
+    }
+
+
+def elements_named(tree: Tree) -> Tree:
+    """Return the tree with the element of a list as the column ""."""
+    match tree:
+        case "Element":
+            return {"Column": ""}
+        case {"Literal": _} | {"Column": _}:
+            return tree
+        case {"Alias": [inner, name]}:
+            return {"Alias": [elements_named(inner), name]}
+        case {"Eval": {"expr": outer, **rest}}:
+            return {"Eval": {"expr": elements_named(outer), **rest}}
+        case dict():
+            return {name: elements_named(branch) for name, branch in tree.items()}
+        case list():
+            return [elements_named(branch) for branch in tree]
+    return tree
+
+
+def fields_taken(tree: Tree, struct: Tree) -> Tree:
+    """Return the tree with the fields of a struct taken from it."""
+    match tree:
+        case {"Literal": _}:
+            return tree
+        case {"Field": [str(name)]}:
+            return {"Function": {"input": [struct], "function": {"StructExpr": {"FieldByName": name}}}}
+        case {"StructEval": {"expr": outer, **rest}}:
+            return {"StructEval": {"expr": fields_taken(outer, struct), **rest}}
+        case dict():
+            return {name: fields_taken(branch, struct) for name, branch in tree.items()}
+        case list():
+            return [fields_taken(branch, struct) for branch in tree]
+    return tree

@@ -1,0 +1,165 @@
+"""The parameters of a job: what it is given from outside, by name, read as the type that is wanted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar, overload
+
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.sizes import size_bytes
+
+T = TypeVar("T")
+_Int: TypeAlias = int
+_Float: TypeAlias = float
+_Bool: TypeAlias = bool
+"""Methods of the class have the names of the types."""
+
+_MISSING: Any = object()
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True}
+_TRUTH |= {"false": False, "no": False, "off": False, "0": False}
+
+
+class Parameters(Mapping[str, Any]):
+    """Values by name. From a command they come as text, so they are read by the type that is wanted:
+
+    ```python
+    env = rh.Environment(parameters={"threshold": 10, "region": "eu"})
+    env.parameters.int("threshold")
+    env.parameters.text("region", default="us")
+    ```
+
+    A parameter that is missing, or cannot be read so, raises ConfigurationError.
+    """
+
+    def __init__(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
+        for name in values:
+            if not isinstance(name, str) or not name.strip():
+                raise ProgramError(f"the name of a parameter is a text that is not empty, not {name!r}")
+        self._values = dict(values)
+        self.over: Mapping[str, Any] = {}
+        """Those that won over the program's own, as a command gives them."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            close = difflib.get_close_matches(name, self._values, n=1)
+            known = ", ".join(sorted(self._values)) or "none"
+            meant = f"is {close[0]!r} meant? " if close else ""
+            raise ConfigurationError(
+                f"the job has no parameter {name!r}",
+                hint=f"{meant}give it by rh.Environment(parameters={{{name!r}: ...}}), or "
+                f"`rheos run --param {name}=...`; there are: {known}",
+            )
+        return self._values[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value as it was given, or `default` where there is none."""
+        return self._values.get(name, default)
+
+    def __contains__(self, name: object) -> _Bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> _Int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        """Their names: the values may be secrets."""
+        return f"Parameters({', '.join(self._values)})"
+
+    def merged(self, others: Mapping[str, Any]) -> Parameters:
+        """With others, which win."""
+        merged = Parameters({**self._values, **others})
+        merged.over = dict(others)
+        return merged
+
+    @overload
+    def text(self, name: str) -> str: ...
+    @overload
+    def text(self, name: str, default: T) -> str | T: ...
+    def text(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as text. Without `default`, a missing one raises ConfigurationError."""
+        return self._read(name, default, "a text", _text)
+
+    @overload
+    def int(self, name: str) -> _Int: ...
+    @overload
+    def int(self, name: str, default: T) -> _Int | T: ...
+    def int(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as a whole number: 5, "5". Anything else raises ConfigurationError."""
+        return self._read(name, default, "a whole number", _whole)
+
+    @overload
+    def float(self, name: str) -> _Float: ...
+    @overload
+    def float(self, name: str, default: T) -> _Float | T: ...
+    def float(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as a number: 0.5, "0.5". Anything else raises ConfigurationError."""
+        return self._read(name, default, "a number", _number)
+
+    @overload
+    def bool(self, name: str) -> _Bool: ...
+    @overload
+    def bool(self, name: str, default: T) -> _Bool | T: ...
+    def bool(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as true or false. Anything else raises ConfigurationError."""
+        return self._read(name, default, "true or false", _truth)
+
+    @overload
+    def duration_ms(self, name: str) -> _Int: ...
+    @overload
+    def duration_ms(self, name: str, default: T) -> _Int | T: ...
+    def duration_ms(self, name: str, default: Any = _MISSING) -> Any:
+        """The value, a duration such as "5s", in ms. Anything else raises ConfigurationError."""
+        return self._read(name, default, 'a duration, such as "5s"', duration_ms)
+
+    @overload
+    def size_bytes(self, name: str) -> _Int: ...
+    @overload
+    def size_bytes(self, name: str, default: T) -> _Int | T: ...
+    def size_bytes(self, name: str, default: Any = _MISSING) -> Any:
+        """The value, a size such as "64MiB", in bytes. Anything else raises ConfigurationError."""
+        return self._read(name, default, 'a size, such as "64MB"', size_bytes)
+
+    def _read(self, name: str, default: Any, kind: str, read: Callable[[Any], Any]) -> Any:
+        if default is not _MISSING and name not in self._values:
+            return default
+        value = self[name]
+        try:
+            return read(value)
+        except (ValueError, TypeError, ProgramError):
+            raise ConfigurationError(
+                f"the parameter {name!r} is to be {kind}, and is {value!r}",
+                hint=f"give it by `rheos run --param {name}=...`, or rh.Environment(parameters=...)",
+            ) from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise TypeError
+    return str(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise TypeError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        return _TRUTH[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError from None

@@ -1,0 +1,74 @@
+"""Polars expressions in the place of aggregates: such as give one value for all rows of a window.
+
+What is refused here gives something else in another run: it is random, or in no order. What Polars
+cannot type over the columns is refused where these are known (`Expression.result_type`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import Agg
+from rheos.core.aggregates.expression import Expression, expression
+from rheos.core.errors import ProgramError
+from rheos.core.graph.exact_decimals import exact_one
+from rheos.core.graph.expression_trees import Tree, subtrees, tree_of
+from rheos.core.graph.types import empty_frame
+
+
+def reducing(expr: pl.Expr) -> Agg:
+    """The aggregate that it is. Raises ProgramError where it does not reduce, calls Python, or gives
+    something else each time."""
+    spelled = _spelled(expr)
+    tree = tree_of(expr)
+    if tree is None:
+        raise ProgramError(
+            f"{spelled} calls a Python function within an expression",
+            hint="use .process(...) with a rh.WindowFunction for a function of a window's records",
+        )
+    columns = expr.meta.root_names()
+    if expr.meta.has_multiple_outputs() or any("*" in name or name.startswith("^") for name in columns):
+        raise ProgramError(
+            f"{spelled} stands for several columns", hint="write an expression for each of them"
+        )
+    if not expr.meta.is_scalar():
+        raise ProgramError(
+            f"{spelled} does not give one value for a window's rows",
+            hint="write an expression that reduces, such as col('ms').max(), or gather the values into "
+            "a list: .implode()",
+        )
+    for part in subtrees(tree):
+        _refuse_chance(part, spelled)
+    return expression(expr)
+
+
+def with_exact_decimals(agg: Agg, schema: pa.Schema) -> Agg:
+    """Return an expression over rows of `schema` with exact decimals; other aggregates as they are."""
+    if not isinstance(agg, Expression):
+        return agg
+    made = exact_one(agg.expr, empty_frame(schema).lazy())
+    return replace(agg, form=made.meta.serialize())
+
+
+def _refuse_chance(part: Tree, spelled: str) -> None:
+    match part:
+        case {"Function": {"function": {"Random": {"seed": None}}}}:
+            raise ProgramError(
+                f"{spelled} is random: it would give something else when rows are read again",
+                hint="give it a seed=",
+            )
+        case {"Function": {"function": {"Mode": {"maintain_order": False}} | {"Unique": False}}}:
+            raise ProgramError(
+                f"{spelled} takes values in any order",
+                hint="write maintain_order=True, or count them: .n_unique()",
+            )
+        case {"Function": {"function": {"ValueCounts": {"sort": False}}}}:
+            raise ProgramError(f"{spelled} gives values in any order", hint="write sort=True")
+
+
+def _spelled(expr: pl.Expr) -> str:
+    text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
+    return text if len(text) <= 120 else text[:119] + "…"

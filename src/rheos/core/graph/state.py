@@ -1,0 +1,324 @@
+"""State as the user declares it: class attributes of a function.
+
+    class Count(rh.KeyedProcessFunction):
+        seen = rh.ValueState(int, default=0)
+
+On the worker the runtime binds each declaration to a handle (`operators`/`state`), as an attribute of
+the function's own instance, which hides the declaration. Using the declaration itself is an error:
+there is no key.
+
+Most state is by key. Operator state and broadcast state are not: they are of a subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import NoneType
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    TypeVar,
+)
+
+from rheos.core.annotations import resolved_annotations
+from rheos.core.errors import ProgramError, SchemaError, Site, StateAccessError
+from rheos.core.graph.aggregate_functions import AggregateFunction
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import call_site, located
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+Time: TypeAlias = Literal["event_time", "processing_time"]
+
+
+@dataclass(frozen=True)
+class TimeToLive:
+    """How long state lives after its last update: `TimeToLive("1h")`. What is older is not seen again.
+
+    `time` is the clock: that of the records, or the wall clock. An update is a write, with
+    `renewed_on="read_and_write"` a read, too. Of a list each element, and of a map each entry, has a
+    time of its own.
+    """
+
+    duration: Duration
+    time: Time = "event_time"
+    renewed_on: Literal["write", "read_and_write"] = "write"
+
+    def check(self) -> None:
+        """Raises ProgramError where there is no such time."""
+        if self.ms <= 0:
+            raise ProgramError(f"state lives for longer than nothing: {self!r}", hint='write "1h"')
+        for name, given, known in (
+            ("time", self.time, ("event_time", "processing_time")),
+            ("renewed_on", self.renewed_on, ("write", "read_and_write")),
+        ):
+            if given not in known:
+                raise ProgramError(
+                    f"{name}={given!r} is not known", hint=f"write {' or '.join(map(repr, known))}"
+                )
+
+    @property
+    def ms(self) -> int:
+        """Raises ProgramError where it is no duration."""
+        return duration_ms(self.duration)
+
+
+class StateDeclaration:
+    """A named piece of state; by key, unless it says otherwise. The name is the class attribute's."""
+
+    kind: ClassVar[str]
+    name: str = ""
+    site: Site
+    """Where it is written."""
+    ttl: TimeToLive | None = None
+    """How long it lives; None for ever."""
+
+    def _lives(self, ttl: TimeToLive | Duration | None) -> None:
+        if ttl is None:
+            return
+        self.ttl = ttl if isinstance(ttl, TimeToLive) else TimeToLive(ttl)
+        with located(self.site):
+            self.ttl.check()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        declared = super().__new__(cls)
+        declared.site = call_site()
+        return declared
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __set__(self, function: object, value: object) -> None:
+        """What is assigned to the attribute would be kept nowhere. (Without a `__get__` beside it,
+        reading the bound handle costs what it costs of any attribute.)"""
+        if value is self:
+            return  # The default of a dataclass's field.
+        raise StateAccessError(
+            f"{self.name!r} is a declared state, and was assigned to: that would not be stored",
+            site=call_site(),
+            hint=self._written_by.format(name=self.name),
+        )
+
+    def _no_key(self) -> NoReturn:
+        if not self.name:
+            raise StateAccessError(
+                "state was used that is no attribute of a class",
+                site=self.site,
+                hint="declare it as an attribute of the keyed function's class, beside the methods",
+            )
+        raise StateAccessError(
+            f"state {self.name!r} was used outside {self._used_in}",
+            hint=self._use_it_in,
+        )
+
+    _written_by: ClassVar[str] = "change what it holds: self.{name}.clear(), ..."
+    _used_in: ClassVar[str] = "a keyed context"
+    _use_it_in: ClassVar[str] = (
+        "use it in process_element, on_timer or a window's process, after key_by"
+    )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._no_key()
+
+
+class ValueState(StateDeclaration, Generic[T]):
+    """One value per key. `value` reads (the default where nothing was set) and writes; `clear()`.
+
+    It is declared in the class of a function, and used in its methods, for the key of the row or timer
+    that they are called for; anywhere else StateAccessError is raised.
+
+    Args:
+        type: of the values. It is stored by this type, and a later program is held against it.
+        default: what is read where nothing was set; None unless said.
+        ttl: how long a value lives after it was written, such as "1h", or an rh.TimeToLive; without
+            it, until it is cleared.
+    """
+
+    kind = "value"
+    _written_by = "write self.{name}.value = ..."
+
+    def __init__(
+        self, type: type[T], default: T | None = None, *, ttl: TimeToLive | Duration | None = None
+    ) -> None:
+        self.type = type
+        self.default = default
+        self._lives(ttl)
+
+    @property
+    def value(self) -> T:
+        """The value of the key; the default where nothing was set, or what was set has expired."""
+        self._no_key()
+
+    @value.setter
+    def value(self, value: T) -> None:
+        self._no_key()
+
+    def clear(self) -> None:
+        """Back to the default; nothing of the key stays in state."""
+        self._no_key()
+
+
+class ListState(StateDeclaration, Generic[T]):
+    """A list per key: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`."""
+
+    kind = "list"
+    _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
+
+    def __init__(self, type: type[T], *, ttl: TimeToLive | Duration | None = None) -> None:
+        self.type = type
+        self._lives(ttl)
+
+
+class MapState(StateDeclaration, Generic[K, V]):
+    """A dict per key: `[k]`, `get`, `in`, `items()`, `del`, `len()`, `clear()`."""
+
+    kind = "map"
+    _written_by = "write self.{name}[key] = ..."
+
+    def __init__(
+        self, key_type: type[K], value_type: type[V], *, ttl: TimeToLive | Duration | None = None
+    ) -> None:
+        self.key_type = key_type
+        self.value_type = value_type
+        self._lives(ttl)
+
+
+class ReducingState(StateDeclaration, Generic[T]):
+    """One value per key, that what is added is combined into: `add(value)`, `value` (None where nothing
+    was added), `clear()`. `reduce` makes one value of two."""
+
+    kind = "reducing"
+    _written_by = "write self.{name}.add(...)"
+
+    def __init__(
+        self,
+        type: type[T],
+        reduce: Callable[[T, T], T],
+        *,
+        ttl: TimeToLive | Duration | None = None,
+    ) -> None:
+        given: object = reduce
+        if not callable(given):
+            with located(self.site):
+                raise ProgramError(
+                    f"a ReducingState takes a function of two values, not {given!r}",
+                    hint="write rh.ReducingState(int, max)",
+                )
+        self.type = type
+        self.reduce = reduce
+        self._lives(ttl)
+
+
+class AggregatingState(StateDeclaration, Generic[A]):
+    """One accumulator per key, that what is added goes into: `add(record)`, `value` (the result of the
+    accumulator; None where nothing was added), `clear()`."""
+
+    kind = "aggregating"
+    _written_by = "write self.{name}.add(...)"
+
+    def __init__(
+        self, function: AggregateFunction[A], *, ttl: TimeToLive | Duration | None = None
+    ) -> None:
+        with located(self.site):
+            self.type = _accumulator_type(function)
+        self.function = function
+        self._lives(ttl)
+
+
+def _accumulator_type(function: Any) -> Any:
+    """What `create_accumulator` is annotated with."""
+    if not isinstance(function, AggregateFunction):
+        called = f"{function.__name__}()" if isinstance(function, type) else "MyAggregate()"
+        raise ProgramError(
+            f"an AggregatingState takes an instance of an AggregateFunction, not {function!r}",
+            hint=f"write rh.AggregatingState({called})",
+        )
+    create = type(function).create_accumulator
+    hints = resolved_annotations(create)
+    if hints.get("return", Any) in (Any, None, NoneType) or isinstance(hints["return"], TypeVar):
+        raise SchemaError(
+            f"{type(function).__name__} does not say the type of its accumulator",
+            hint="annotate it: def create_accumulator(self) -> Range",
+        )
+    return hints["return"]
+
+
+class UnkeyedStateDeclaration(StateDeclaration):
+    """State of a subtask, and not of a key."""
+
+    _used_in = "a running function"
+    _use_it_in = "use it in the methods that are called for rows, and in open(); not in __init__"
+
+
+class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
+    """A list of each subtask: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`.
+    When a job is restored at another parallelism, the elements of all are dealt out, one by one."""
+
+    kind = "operator list"
+    _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
+
+    def __init__(self, type: type[T]) -> None:
+        self.type = type
+
+
+class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
+    """A list of each subtask, as OperatorListState. When a job is restored, each subtask gets the
+    elements of all: `replace` what is not its own, or the list grows with every restore."""
+
+    kind = "operator union"
+    _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
+
+    def __init__(self, type: type[T]) -> None:
+        self.type = type
+
+
+class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
+    """A dict that all subtasks have alike: `[k]`, `get`, `in`, `items()`, `len()`. It is read anywhere,
+    and written in `process_broadcast_element` alone, whose rows reach every subtask."""
+
+    kind = "broadcast"
+    _written_by = "write self.{name}[key] = ... in process_broadcast_element"
+
+    def __init__(self, key_type: type[K], value_type: type[V]) -> None:
+        self.key_type = key_type
+        self.value_type = value_type
+
+
+def bind(function: object, attribute: str, handle: object) -> None:
+    """Gives the function's own instance the handle, which hides the declaration."""
+    vars(function)[attribute] = handle
+
+
+def declarations(function: object) -> dict[str, StateDeclaration]:
+    """The state that a function's class declares, by name, bases first."""
+    return {
+        name: value
+        for cls in reversed(type(function).__mro__)
+        for name, value in vars(cls).items()
+        if isinstance(value, StateDeclaration)
+    }
+
+
+def keyed_declarations(function: object) -> dict[str, StateDeclaration]:
+    """Those of them that are by key."""
+    found = declarations(function)
+    return {
+        name: state for name, state in found.items() if not isinstance(state, UnkeyedStateDeclaration)
+    }
+
+
+def unkeyed_declarations(function: object) -> dict[str, UnkeyedStateDeclaration]:
+    """Those of them that are not by key."""
+    found = declarations(function)
+    return {name: state for name, state in found.items() if isinstance(state, UnkeyedStateDeclaration)}

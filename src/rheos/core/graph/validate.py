@@ -1,0 +1,431 @@
+"""What must hold of a program, checked while it is written: pure functions that raise ProgramErrors.
+
+They know no place in the user's code; who calls them adds it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.aggregates import KINDS, Agg
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.changes import OP
+from rheos.core.graph.dealing import Deal
+from rheos.core.graph.nodes import (
+    MAIN,
+    EventTimeSpec,
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    OwnSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    StreamType,
+    UnionSpec,
+)
+from rheos.core.graph.reducing import reducing, with_exact_decimals
+from rheos.core.graph.types import canonical, describe, key_type
+from rheos.core.graph.windows import Watermark
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.elements import HIDDEN_PREFIX
+from rheos.core.protocol.zones import unknown_zone
+
+
+def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
+    """The error for a column that is not there, with the ones that come close."""
+    close = difflib.get_close_matches(name, schema.names, n=3, cutoff=0.6)
+    listed = ", ".join(schema.names) or "none"
+    hint = f"the columns here are {listed}"
+    if close:
+        hint = f"did you mean {' or '.join(map(repr, close))}? {hint}"
+    return SchemaError(f"unknown column {name!r}{where}", hint=hint)
+
+
+def _is_pattern(name: str) -> bool:
+    """Return whether expressions take a name for something else than the column, or the field, of that
+    name: for all of them, for those that match a regular expression, or for another, as Polars ends
+    names at a NUL."""
+    return name == "*" or "\0" in name or (name.startswith("^") and name.endswith("$"))
+
+
+def _names_within(type_: pa.DataType) -> Iterator[str]:
+    """The names of fields at any depth."""
+    for field in [type_.field(i) for i in range(type_.num_fields)]:
+        if pa.types.is_struct(type_):
+            yield field.name
+        yield from _names_within(field.type)
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Column names are unique, and none is of the hidden kind or a pattern; the zones of times are
+    known."""
+    for field in schema:
+        zone = unknown_zone(field.type)
+        if zone is not None:
+            raise SchemaError(
+                f"column {field.name!r} has times in the zone {zone!r}, which expressions do not know",
+                hint='declare it in UTC, pa.timestamp("us", "UTC"), which holds the same instants, or '
+                'in a named zone, such as "Europe/Berlin"',
+            )
+    seen: set[str] = set()
+    for field in schema:
+        name = field.name
+        if name in seen:
+            raise SchemaError(
+                f"two columns have the name {name!r}", hint="give one of them another name"
+            )
+        seen.add(name)
+        wrong = "" if not name else next(filter(_is_pattern, [name, *_names_within(field.type)]), None)
+        if wrong is not None:
+            raise SchemaError(
+                f"a column or field cannot have the name {wrong!r}",
+                hint="expressions would not find it: a name is not empty, not '*', not between '^' and "
+                "'$', and without NUL; rename it",
+            )
+        if name.startswith(HIDDEN_PREFIX):
+            raise SchemaError(
+                f"a column cannot have the name {name!r}",
+                hint=f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos: rename the column",
+            )
+
+
+def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
+    """The event-time column is there and can say a time; the durations make sense."""
+    if watermark.on is None:
+        return
+    if watermark.on not in schema.names:
+        raise unknown_column(watermark.on, schema, " for the watermark")
+    watermark.column.check(schema, "the event-time column")
+    if watermark.bound_ms < 0:
+        raise ProgramError(f"the bound of a watermark must not be negative: {watermark.bound!r}")
+    idle_ms = watermark.idle_after_ms
+    if idle_ms is not None and idle_ms <= 0:
+        raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+    if watermark.max_ahead_ms is not None and watermark.max_ahead_ms <= 0:
+        raise ProgramError(f"max_ahead must be more than nothing: {watermark.max_ahead!r}")
+    if watermark.max_drift_ms is None:
+        return
+    if watermark.max_drift_ms <= 0:
+        raise ProgramError(f"max_drift must be more than nothing: {watermark.max_drift!r}")
+    if idle_ms is None:
+        raise ProgramError(
+            "max_drift needs idle_after: one split without rows would hold up all others for ever",
+            hint='write Watermark.bounded_out_of_orderness("5s", on="at", max_drift="1m", '
+            'idle_after="30s")',
+        )
+
+
+def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
+    """Every input is dealt out in one way, and those that are keyed have the same key."""
+    keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
+    for input in inputs:
+        ways = bool(input.keys), input.broadcast, input.dealt is not None
+        assert sum(ways) <= 1, "keyed, or broadcast, or dealt out otherwise"
+    if len(keyed) < 2:
+        return
+    (first, schema), *others = keyed
+    kinds = [key_type(schema.field(key).type) for key in first]
+    for keys, schema in others:
+        found = [key_type(schema.field(key).type) for key in keys]
+        if found != kinds:
+            raise SchemaError(
+                f"the inputs have keys of different types: {_spell_keys(first, kinds)}, and "
+                f"{_spell_keys(keys, found)}",
+                hint="state is found by the key's value, so that must be of one type: cast it before "
+                "key_by(), as in .with_columns(user=col('user').cast(pl.Int64))",
+            )
+
+
+def _spell_keys(keys: Sequence[str], kinds: Sequence[str]) -> str:
+    return "(" + ", ".join(f"{key}: {kind}" for key, kind in zip(keys, kinds, strict=True)) + ")"
+
+
+def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
+    """Where an input is a stream of changes, the operator takes such, and they keep their order."""
+    changes = None
+    for input, type in zip(inputs, types, strict=True):
+        if type.changes is not None:
+            changes = type.changes
+            if not (input.keys or input.dealt in (None, Deal.FORWARD, Deal.GLOBAL)) or input.broadcast:
+                raise ProgramError(
+                    f"these are {changes.describe()}, and dealt out so the changes of a row would come "
+                    "in any order",
+                    hint="deal the rows out before they are changes, or take these as rows: .as_rows()",
+                )
+    if changes is None:
+        return
+    match spec:
+        case ExpressionSpec() | UnionSpec():
+            return  # Where they are written, more is asked.
+        case SinkSpec(sink=sink) if sink.takes_changes:
+            return
+        case OwnSpec() if spec.takes_changes:
+            return
+    raise ProgramError(
+        f"it takes rows, and these are {changes.describe()}: some of them say that others are not "
+        "there any more",
+        hint=f"write .as_rows() before it, to take them as rows that say in the column {OP!r} what "
+        "they are; or .key_by(...).table(...) to count and add up what is there",
+    )
+
+
+def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
+    """There are keys, each once, and each is a column."""
+    if not columns:
+        raise ProgramError("key_by() needs a column", hint='write key_by("user")')
+    for column in columns:
+        if not isinstance(column, str):
+            raise ProgramError(
+                f"key_by() takes column names, not {column!r}",
+                hint="compute the key first: .with_columns(k=...).key_by('k')",
+            )
+        if column not in schema.names:
+            raise unknown_column(column, schema, " in key_by()")
+    if len(set(columns)) < len(columns):
+        raise ProgramError(f"a key column is named twice in key_by({', '.join(map(repr, columns))})")
+
+
+def check_event_time(type: StreamType, what: str) -> None:
+    """The stream has event time, which `what` needs."""
+    if not type.event_time:
+        raise ProgramError(
+            f"{what} needs event time, and this stream has none",
+            hint="give the source a watermark: env.from_source(source, "
+            'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column"))',
+        )
+    if type.time_changed is not None:
+        raise ProgramError(
+            f"{what} would go by the event time that the rows had before: {type.time_changed}",
+            hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
+            "behind it; for the old ones give the column that it makes another name",
+        )
+
+
+def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
+    """The rows are still those of a source's splits, one after the other, and may be given another
+    event time."""
+    while True:
+        at = node(port.node)
+        if port.broadcast or port.dealt not in (None, Deal.FORWARD):
+            raise ProgramError(
+                "event time is given where the source's rows are read, and these are dealt out anew "
+                f"behind {at.name!r}",
+                hint="write with_event_time(...) before broadcast(), rebalance() and the like",
+            )
+        if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
+            if not at.spec.source.event_time_behind:
+                raise ProgramError(
+                    f"event time is given behind {at.name!r}, whose splits come along together only by "
+                    "the one that it is read with",
+                    hint="compute the time in Spark, df.withColumn(...), and give the watermark where "
+                    "the stream is read: env.from_stream(df, watermark=...)",
+                )
+            return
+        if not isinstance(at.spec, ExpressionSpec | MapSpec | MapBatchesSpec | EventTimeSpec):
+            where = "to each of the streams before union(...)"
+            if isinstance(at.spec, OwnSpec):
+                where = f"before {at.name!r}"
+            elif not isinstance(at.spec, UnionSpec):
+                where = "before key_by(...), or in another program that reads what this one writes"
+            raise ProgramError(
+                f"event time is given behind a source, and these rows come from {at.name!r}",
+                hint=f"give it {where}",
+            )
+        (port,) = at.inputs
+
+
+def lateness_ms(duration: Duration) -> int:
+    """An allowed lateness in ms, which is not negative."""
+    lateness = duration_ms(duration)
+    if lateness < 0:
+        raise ProgramError(f"the allowed lateness must not be negative: {duration!r}")
+    return lateness
+
+
+def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str, Agg]:
+    """There are some, and each is one."""
+    if not aggregates:
+        raise ProgramError("no aggregates are given", hint=f"write {example}")
+    checked: dict[str, Agg] = {}
+    for name, agg in aggregates.items():
+        if isinstance(agg, pl.Expr):
+            agg = reducing(agg)
+        if not isinstance(agg, Agg):
+            raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
+        if KINDS.get(agg.kind) is not type(agg):
+            raise ProgramError(
+                f"{name}={agg} is of a kind that is not registered: its state could not be read again",
+                hint=f"name the kind in rheos.core.aggregates.KINDS; there are {', '.join(KINDS)}",
+            )
+        checked[name] = agg
+    return checked
+
+
+def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[pa.Field]:
+    """The columns of the results. Raises SchemaError for unknown columns and wrong types."""
+    for agg in aggregates.values():
+        for column in agg.columns:
+            if column not in schema.names and not column.startswith(HIDDEN_PREFIX):
+                where = f"{agg.kind}()" if agg.column == column else str(agg)
+                raise unknown_column(column, schema, f" in {where}")
+    return [
+        pa.field(name, canonical(with_exact_decimals(agg, schema).result_type(schema)))
+        for name, agg in aggregates.items()
+    ]
+
+
+def check_running(aggregates: Mapping[str, Agg]) -> None:
+    """Each can be kept up to date row by row."""
+    for name, agg in aggregates.items():
+        if not agg.can_run():
+            raise ProgramError(
+                f"{name}={agg.kind}() cannot be kept running, as its state has no bound",
+                hint="use it over windows: .window(rh.Tumbling(...)).aggregate(...); running() takes "
+                + ", ".join(name for name, kind in KINDS.items() if kind.can_run()),
+            )
+
+
+def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
+    """All have the same columns, in the same order, and all or none have event time."""
+    (first, of_first), *others = types
+    for name, other in others:
+        difference = _difference(first, of_first.schema, name, other.schema)
+        if difference:
+            raise SchemaError(
+                f"cannot unite {first!r} and {name!r}: {difference}",
+                hint=f"bring both to the same columns with .select(...)\n"
+                f"    {first}: {describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
+            )
+        if of_first.changes != other.changes:
+            said = [
+                f"{name!r} is {'rows' if changes is None else changes.describe()}"
+                for name, changes in ((first, of_first.changes), (name, other.changes))
+            ]
+            raise ProgramError(
+                f"cannot unite {first!r} and {name!r}: {said[0]}, and {said[1]}",
+                hint="take both as rows: .as_rows()",
+            )
+        if of_first.event_time != other.event_time:
+            timed, bare = (first, name) if of_first.event_time else (name, first)
+            raise ProgramError(
+                f"cannot unite {first!r} and {name!r}: {timed!r} has event time and {bare!r} has not",
+                hint=f"give the source of {bare!r} a watermark too",
+            )
+
+
+def _difference(first: str, a: pa.Schema, second: str, b: pa.Schema) -> str | None:
+    for mine, owner, other in ((a, first, b), (b, second, a)):
+        only = [name for name in mine.names if name not in other.names]
+        if only:
+            return f"only {owner!r} has {', '.join(map(repr, only))}"
+    for name in a.names:
+        if a.field(name).type != b.field(name).type:
+            return (
+                f"column {name!r} is {a.field(name).type} in {first!r} "
+                f"and {b.field(name).type} in {second!r}"
+            )
+    return "their columns stand in different orders" if a.names != b.names else None
+
+
+def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
+    """No other operator of the program has the uid."""
+    if not uid or not isinstance(uid, str):
+        raise ProgramError(f"a uid is a text that is not empty, not {uid!r}")
+    for other in nodes:
+        if other.uid == uid and other.id != node:
+            raise ProgramError(
+                f"two operators have the uid {uid!r}: this one, and {other.name!r} at {other.site}",
+                hint="state finds its operator by the uid, so give each its own",
+            )
+
+
+def check_width(node: Node | None, parallelism: int) -> int:
+    """The parallelism of one operator."""
+    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+        raise ProgramError(f"a parallelism is a whole number of at least 1, not {parallelism!r}")
+    if node is not None and isinstance(node.spec, UnionSpec):
+        raise ProgramError(
+            "a union is no operator: what reads it reads its inputs",
+            hint="set the parallelism of the operator behind it",
+        )
+    return parallelism
+
+
+def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None:
+    """1 <= parallelism <= max_parallelism <= most."""
+    for name, value in (("parallelism", parallelism), ("max_parallelism", max_parallelism)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ProgramError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if max_parallelism > most:
+        raise ProgramError(f"max_parallelism must be at most {most}, not {max_parallelism}")
+    if parallelism > max_parallelism:
+        raise ProgramError(
+            f"parallelism {parallelism} is greater than max_parallelism {max_parallelism}",
+            hint="raise max_parallelism; it is the number of key groups that state is kept in, so a "
+            "job's state can only be read again with the same one",
+        )
+
+
+def live_nodes(graph: Graph) -> frozenset[int]:
+    """The ids of the nodes that lead to a sink, and the sinks."""
+    by_id = {node.id: node for node in graph.nodes}
+    found = [node.id for node in graph.nodes if isinstance(node.spec, SinkSpec)]
+    live: set[int] = set()
+    while found:
+        id = found.pop()
+        if id not in live:
+            live.add(id)
+            found += (port.node for port in by_id[id].inputs)
+    return frozenset(live)
+
+
+def check_graph(graph: Graph) -> None:
+    """What can only be said of the whole: there is a sink, and uids are unique."""
+    if not any(isinstance(node.spec, SinkSpec) for node in graph.nodes):
+        raise ProgramError(
+            "the program has no sinks, so nothing would come of it",
+            hint="end a stream with .sink_to(...), .print() or .collect(...)",
+        )
+    for node in graph.nodes:
+        if node.uid is not None:
+            try:
+                check_uid(node.uid, node.id, graph.nodes)
+            except ProgramError as error:
+                raise error.located(site=node.site, operator=node.name) from None
+
+
+def unbounded_sources(graph: Graph) -> list[Node]:
+    """The sources that never end, of those that are read."""
+    live = live_nodes(graph)
+    return [
+        node
+        for node in graph.nodes
+        if node.id in live and isinstance(node.spec, SourceSpec) and not node.spec.source.bounded
+    ]
+
+
+def ingesting_sources(graph: Graph) -> list[Node]:
+    """The sources whose event time is when they read a row, of those that are read."""
+    live = live_nodes(graph)
+    return [
+        node
+        for node in graph.nodes
+        if node.id in live
+        and isinstance(node.spec, SourceSpec)
+        and node.spec.watermark is not None
+        and node.spec.watermark.on is None
+    ]
+
+
+def loop_heads(graph: Graph) -> list[Node]:
+    """The nodes to which rows come back, of those that are read."""
+    live = live_nodes(graph)
+    return [node for node in graph.nodes if node.id in live and any(of.feedback for of in node.inputs)]

@@ -1,0 +1,606 @@
+"""What the user says of time: windows, watermarks, durations. Frozen; the logic is in `operators`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.calendars import CalendarCut, is_calendar
+from rheos.core.graph.state import Time
+from rheos.core.graph.watermark_generators import WatermarkGenerator
+from rheos.core.protocol.durations import Duration as Duration
+from rheos.core.protocol.durations import duration_ms as duration_ms
+from rheos.core.times import TimeColumn, Unit
+
+
+class Window(ABC):
+    """How the rows of each key are cut into windows, as the user says it. Its text is what she wrote.
+
+    What it means is said by the kind of window that it names (`operators/window/kinds.py`).
+    """
+
+    time: Time = "event_time"
+    """The clock that they end by."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of the kind."""
+
+    @property
+    @abstractmethod
+    def cut(self) -> Mapping[str, int | str]:
+        """Return the parameters of the windows for their kind; an int is in ms. Raises ProgramError."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises ProgramError where there can be no such windows."""
+
+
+_MOST_WINDOWS = 100_000
+"""In so many windows at the most a row may be: a day by the second."""
+
+
+def _check_count(window: Window, windows: int, finer: str) -> None:
+    """Raises ProgramError where a row would be in more windows than can be had."""
+    if windows > _MOST_WINDOWS:
+        raise ProgramError(
+            f"each row would be in {windows:,} windows, and can be in {_MOST_WINDOWS:,}: {window!r}",
+            hint=f"make {finer} longer, or the windows shorter",
+        )
+
+
+def _in_zone(text: str, zone: str | None) -> str:
+    return text if zone is None else f"{text} in {zone}"
+
+
+def _check_clock(window: Window) -> None:
+    if window.time not in ("event_time", "processing_time"):
+        raise ProgramError(
+            f"time={window.time!r} is not known", hint="write 'event_time' or 'processing_time'"
+        )
+
+
+class _ByCalendar(Window):
+    """Windows that follow the calendar of a time zone where the program asks for it."""
+
+    def __repr__(self) -> str:
+        shown = [each for each in fields(self) if each.repr and getattr(self, each.name) is not None]  # type: ignore[arg-type]
+        given = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in shown)
+        return f"{type(self).__name__}({given})"
+
+    @property
+    @abstractmethod
+    def calendar(self) -> CalendarCut | None:
+        """Return the calendar of the windows; None if their length is in ms. Raises ProgramError."""
+
+    @property
+    def kind(self) -> str:
+        return self._fixed if self.calendar is None else "calendar"
+
+    @property
+    @abstractmethod
+    def _fixed(self) -> str:
+        """Name of the kind without a calendar."""
+
+    def _check_calendar(self, calendar: CalendarCut, finer: str) -> None:
+        calendar.check(self)
+        _check_count(self, calendar.most_steps, finer)
+        _check_clock(self)
+
+
+class _OnGrid(_ByCalendar):
+    """Windows of one size that start at equal distances."""
+
+    _fixed: ClassVar[str] = "grid"
+
+    @property
+    @abstractmethod
+    def size_ms(self) -> int: ...
+    @property
+    @abstractmethod
+    def slide_ms(self) -> int: ...
+    @property
+    @abstractmethod
+    def offset_ms(self) -> int: ...
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        if self.calendar is not None:
+            return self.calendar.cut
+        return {"size": self.size_ms, "slide": self.slide_ms, "offset": self.offset_ms}
+
+    def check(self) -> None:
+        if self.calendar is not None:
+            self._check_calendar(self.calendar, "every=")
+            return
+        if self.size_ms <= 0:
+            raise ProgramError(f"a window must be longer than nothing: {self!r}", hint='write "5m"')
+        _ = self.offset_ms
+        _check_clock(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Tumbling(_OnGrid):
+    """Windows of one size, side by side: `Tumbling("1h")`.
+
+    A row at time t is in the window with start_ms <= t < end_ms. A size that is not positive raises
+    ProgramError where the window is used.
+
+    Args:
+        size: how long a window is, such as "1h"; or months, quarters or years ("1mo", "1q", "1y").
+        offset: how far their starts are moved from the epoch (UTC):
+            `Tumbling("1d", offset="22h")` are days in UTC+2. With a zone, how far they are moved on
+            the local clock: `offset="6h"` starts days at six in the morning.
+        time: "event_time"; with "processing_time" rows are in the window of the time at which they
+            come, by the wall clock, which also ends it.
+        zone: a time zone, such as "Europe/Berlin". Windows then follow its local clock: a day may have
+            23 or 25 hours, weeks start on Monday. Months without a zone are those of UTC.
+    """
+
+    size: Duration
+    offset: Duration = "0s"
+    time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        return _in_zone(str(self.size), self.zone)
+
+    @property
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.size):
+            return None
+        return CalendarCut.written(self.size, self.size, False, self.zone, self.offset)
+
+    @property
+    def size_ms(self) -> int:
+        return duration_ms(self.size)
+
+    @property
+    def slide_ms(self) -> int:
+        return self.size_ms
+
+    @property
+    def offset_ms(self) -> int:
+        return duration_ms(self.offset)
+
+
+@dataclass(frozen=True, repr=False)
+class Sliding(_OnGrid):
+    """Windows of one size that start every `every`: `Sliding("1h", every="10m")`.
+
+    A row is in size / every windows. Lengths that are not positive, and windows with gaps between
+    them, raise ProgramError where the window is used.
+
+    Args:
+        size: how long a window is.
+        every: the time from one start to the next.
+        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
+        gaps: windows may start less often than they are long; rows between them are left out. Not
+            with a zone.
+        time: "event_time", or "processing_time" for the wall clock.
+        zone: a time zone, whose local clock the windows follow: `Sliding("7d", every="1d",
+            zone="Europe/Berlin")`, `Sliding("3mo", every="1mo")`. The size is a multiple of `every`.
+    """
+
+    size: Duration
+    every: Duration
+    offset: Duration = "0s"
+    gaps: bool = False
+    time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        return _in_zone(f"{self.size} every {self.every}", self.zone)
+
+    @property
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.size, self.every):
+            return None
+        return CalendarCut.written(self.every, self.size, False, self.zone, self.offset)
+
+    @property
+    def size_ms(self) -> int:
+        return duration_ms(self.size)
+
+    @property
+    def slide_ms(self) -> int:
+        return duration_ms(self.every)
+
+    @property
+    def offset_ms(self) -> int:
+        return duration_ms(self.offset)
+
+    def check(self) -> None:
+        super().check()
+        if self.calendar is not None:
+            return
+        if self.slide_ms <= 0:
+            raise ProgramError(
+                f"a window must start every so often, not every {self.slide_ms} ms: {self!r}",
+                hint='write rh.Sliding("1h", every="10m")',
+            )
+        if self.slide_ms > self.size_ms and not self.gaps:
+            raise ProgramError(
+                f"windows of {self.size} that start every {self.every} leave gaps, and rows in them "
+                "would be dropped",
+                hint=f"were they meant the other way round, as rh.Sliding({self.every!r}, "
+                f"every={self.size!r})? Where gaps are meant, add gaps=True",
+            )
+        _check_count(self, -(-self.size_ms // self.slide_ms), "every=")
+
+
+@dataclass(frozen=True, repr=False)
+class Cumulating(_ByCalendar):
+    """Windows that grow by `step` up to `max`, and begin anew: `Cumulating("1d", step="1h")` gives the
+    first hour of the day, the first two hours, and so on to the whole day.
+
+    Args:
+        max: the length of the longest window; a multiple of `step`, or ProgramError is raised.
+        step: by how much each window is longer than the one before it.
+        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
+        time: "event_time", or "processing_time" for the wall clock.
+        zone: a time zone, whose local clock the windows follow: `Cumulating("1mo", step="1d",
+            zone="Europe/Berlin")`.
+    """
+
+    _fixed: ClassVar[str] = "cumulating"
+
+    max: Duration
+    step: Duration
+    offset: Duration = "0s"
+    time: Time = field(default="event_time", repr=False)
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        return _in_zone(f"up to {self.max} by {self.step}", self.zone)
+
+    @property
+    def calendar(self) -> CalendarCut | None:
+        if not is_calendar(self.zone, self.max, self.step):
+            return None
+        return CalendarCut.written(self.step, self.max, True, self.zone, self.offset)
+
+    @property
+    def size_ms(self) -> int:
+        return duration_ms(self.max)
+
+    @property
+    def step_ms(self) -> int:
+        return duration_ms(self.step)
+
+    @property
+    def offset_ms(self) -> int:
+        return duration_ms(self.offset)
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        if self.calendar is not None:
+            return self.calendar.cut
+        return {"size": self.size_ms, "step": self.step_ms, "offset": self.offset_ms}
+
+    def check(self) -> None:
+        if self.calendar is not None:
+            self._check_calendar(self.calendar, "step=")
+            return
+        size, step = self.size_ms, self.step_ms
+        if step <= 0 or size <= 0 or size % step:
+            raise ProgramError(
+                f"a cumulating window grows by equal steps to its full length: {self!r}",
+                hint='write rh.Cumulating("1d", step="1h")',
+            )
+        _check_count(self, size // step, "step=")
+        _check_clock(self)
+
+
+@dataclass(frozen=True)
+class Session(Window):
+    """Windows of rows that follow each other within a gap: `Session(gap="10m")`.
+
+    A session of a key ends `gap` after its last row. Rows just that far apart are in one session.
+
+    Args:
+        gap: a duration; or each row's own: a Polars expression of a duration or of ms, or a function of
+            the record that gives one. Then a session ends with the latest end of its rows. A gap that
+            is not positive raises ProgramError, and where it is a row's own, InputError with the row.
+        time: "event_time", or "processing_time" for the wall clock.
+    """
+
+    kind: ClassVar[str] = "session"
+
+    gap: Duration | pl.Expr | Callable[[Any], Duration | int]
+    time: Time = field(default="event_time", repr=False)
+
+    def __str__(self) -> str:
+        return f"{'own gap' if self.gap_of_rows is not None else self.gap} session"
+
+    @property
+    def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:
+        """Where each row says its own."""
+        gap = self.gap
+        return None if isinstance(gap, str | timedelta) else gap
+
+    @property
+    def gap_ms(self) -> int:
+        assert isinstance(self.gap, str | timedelta)
+        return duration_ms(self.gap)
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        return {"gap": self.gap_ms}
+
+    def check(self) -> None:
+        gap = self.gap_of_rows
+        if gap is not None:
+            if not isinstance(gap, pl.Expr) and not callable(gap):
+                raise ProgramError(
+                    f"the gap of a session is a duration, or what says one of a row, not {gap!r}",
+                    hint='write rh.Session(gap="10m") or rh.Session(gap=rh.col("gap"))',
+                )
+        elif self.gap_ms <= 0:
+            raise ProgramError(
+                f"the gap of a session must be longer than nothing: {self!r}",
+                hint='write rh.Session(gap="10m")',
+            )
+        _check_clock(self)
+
+
+@dataclass(frozen=True)
+class GlobalWindows(Window):
+    """One window for each key, which does not end: `GlobalWindows()`. What fires it is a trigger."""
+
+    kind: ClassVar[str] = "global"
+
+    def __str__(self) -> str:
+        return "global"
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        return {}
+
+    def check(self) -> None:
+        pass
+
+
+class CountWindow(Window):
+    """Windows of so many rows of each key, whatever their times."""
+
+    kind: ClassVar[str] = "count"
+
+    @property
+    @abstractmethod
+    def size_rows(self) -> int: ...
+    @property
+    @abstractmethod
+    def every_rows(self) -> int: ...
+
+    @property
+    def cut(self) -> Mapping[str, int | str]:
+        return {}
+
+    def check(self) -> None:
+        for rows in (self.size_rows, self.every_rows):
+            if not isinstance(rows, int) or rows < 1:
+                raise ProgramError(
+                    f"a window of a count has a whole number of rows, from 1 on: {self!r}",
+                    hint="write rh.CountTumbling(100) or rh.CountSliding(100, every=10)",
+                )
+
+
+@dataclass(frozen=True)
+class CountTumbling(CountWindow):
+    """Windows of so many rows of a key, one after the other: `CountTumbling(100)`.
+
+    Rows are counted as they come. A window that is not full when the input ends gives nothing.
+    """
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.size} rows"
+
+    @property
+    def size_rows(self) -> int:
+        return self.size
+
+    @property
+    def every_rows(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True)
+class CountSliding(CountWindow):
+    """The last `size` rows of a key, with every `every`-th: `CountSliding(100, every=10)`.
+
+    The first windows have fewer rows.
+    """
+
+    size: int
+    every: int
+
+    def __str__(self) -> str:
+        return f"{self.size} rows every {self.every}"
+
+    @property
+    def size_rows(self) -> int:
+        return self.size
+
+    @property
+    def every_rows(self) -> int:
+        return self.every
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How the event time of a source is known, and how far behind it may run.
+
+    Made by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
+    `on` names the event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or
+    an int64 of ms since the epoch. Other numbers since the epoch, floats too, say their `unit` ("s",
+    "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it,
+    otherwise it is read as UTC).
+    """
+
+    on: str | None
+    """None: event time is when the source read the row."""
+    bound: Duration = "0s"
+    idle_after: Duration | None = None
+    unit: Unit | None = None
+    format: str | None = None
+    max_drift: Duration | None = None
+    when: pl.Expr | None = field(default=None, compare=False)
+    """Of a punctuated one: the condition of the rows that say how far event time has come."""
+    generated_by: WatermarkGenerator | None = field(default=None, compare=False)
+    period: Duration | None = None
+    record: type | None = None
+    """As what the generator is given records; None: as named rows."""
+    max_ahead: Duration | None = None
+    """Maximum time that a row may be ahead of its split; rows further ahead are rejected."""
+
+    @classmethod
+    def bounded_out_of_orderness(
+        cls,
+        bound: Duration,
+        *,
+        on: str,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
+    ) -> Watermark:
+        """Rows come at most `bound` behind the latest one of their split; later ones are late.
+
+        A split that gives no rows for `idle_after` (processing time) steps aside. One that is ahead of
+        the slowest by more than `max_drift` (event time) is not read until that has come closer, so
+        that what waits for the slowest stays small; needs `idle_after`.
+
+        A row that is more than `max_ahead` ahead of the latest time of its split is rejected: it goes
+        to the side output "rejected", and is counted (`ahead`). So a single timestamp far in the future
+        does not make all later rows late. Choose it longer than a split may pause: a split has moved on
+        only when a hundred rows in a row agree.
+        """
+        return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
+
+    @classmethod
+    def monotonic(
+        cls,
+        *,
+        on: str,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
+    ) -> Watermark:
+        """Timestamps never go back within a split."""
+        return cls(on, "0s", idle_after, unit, format, max_drift, max_ahead=max_ahead)
+
+    @classmethod
+    def punctuated(
+        cls,
+        when: pl.Expr | str,
+        *,
+        on: str,
+        bound: Duration = "0s",
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
+    ) -> Watermark:
+        """Event time comes as far as the latest row for which a condition holds, less `bound`; other
+        rows say nothing of it. Rows of earlier times behind it in its split are late.
+
+        ```python
+        rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
+        ```
+        """
+        # Text is read where the columns are known.
+        condition: Any = when
+        return cls(on, bound, idle_after, unit, format, max_drift, when=condition, max_ahead=max_ahead)
+
+    @classmethod
+    def generator(
+        cls,
+        generator: WatermarkGenerator,
+        *,
+        on: str,
+        period: Duration | None = None,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+        max_ahead: Duration | None = None,
+    ) -> Watermark:
+        """Event time comes as far as a generator of yours says, row by row (`on_event`) and, where
+        there is a `period`, as often as that (`on_periodic`)."""
+        return cls(
+            on,
+            "0s",
+            idle_after,
+            unit,
+            format,
+            max_drift,
+            generated_by=generator,
+            period=period,
+            max_ahead=max_ahead,
+        )
+
+    @classmethod
+    def ingestion_time(cls) -> Watermark:
+        """The event time of a row is when the source read it, by the wall clock of its subtask. No row
+        is late, and event time goes on while no rows come. Rows that are read again after a failure
+        have new times.
+
+        ```python
+        env.from_source(source, watermark=rh.Watermark.ingestion_time())
+        ```
+        """
+        return cls(None)
+
+    @property
+    def period_ms(self) -> int | None:
+        return None if self.period is None else duration_ms(self.period)
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """The columns that it looks at."""
+        if self.generated_by is not None:
+            return frozenset(schema.names)
+        condition = [] if self.when is None else self.when.meta.root_names()
+        on = [] if self.on is None else [self.on]
+        return frozenset(schema.names).intersection([*on, *condition])
+
+    @property
+    def column(self) -> TimeColumn:
+        """What event time is read from; not asked where that is when a row was read."""
+        assert self.on is not None
+        return TimeColumn(self.on, self.unit, self.format)
+
+    @property
+    def read_from(self) -> str:
+        """Where event time comes from, in words."""
+        return "when a row is read" if self.on is None else self.on
+
+    @property
+    def bound_ms(self) -> int:
+        return duration_ms(self.bound)
+
+    @property
+    def idle_after_ms(self) -> int | None:
+        return None if self.idle_after is None else duration_ms(self.idle_after)
+
+    @property
+    def max_ahead_ms(self) -> int | None:
+        return None if self.max_ahead is None else duration_ms(self.max_ahead)
+
+    @property
+    def max_drift_ms(self) -> int | None:
+        return None if self.max_drift is None else duration_ms(self.max_drift)

@@ -1,0 +1,201 @@
+"""What the figures of a job were: fine for an hour, coarse for a week, in rings of bounded size. Pure.
+
+A *moment* has one number for each *series*: a figure at one place, over all subtasks. Of a counter it
+is the growth per second since the moment before, of a histogram the quantiles of what was added since.
+A coarse moment is made of the fine ones of its period, each series as its figure says.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from math import isnan, nan
+from typing import NamedTuple
+
+from rheos.core.metrics.figures import FIGURES, Kind, Merge, Scope
+from rheos.core.metrics.model import JobFigures, across_subtasks, growth_per_s, merged
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.readings import Reading
+
+MAX_SERIES = 1000
+"""In a moment. What is declared last is left out first: the counters of programs."""
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_SEPARATOR = "\t"
+
+
+@dataclass(frozen=True)
+class HistoryConfig:
+    fine_ms: int = 10_000
+    """From one moment to the next."""
+
+    @property
+    def coarse_ms(self) -> int:
+        return 60 * self.fine_ms
+
+    @property
+    def write_ms(self) -> int:
+        return 3 * self.fine_ms
+
+    @property
+    def fine_moments(self) -> int:
+        """An hour of them, at 10 s."""
+        return 360
+
+    @property
+    def coarse_moments(self) -> int:
+        """A week, at 10 minutes."""
+        return 1008
+
+
+class FiguresMoment(NamedTuple):
+    """`values` is by the place of a series in `series`; NaN where it has none."""
+
+    at_ms: int
+    series: tuple[str, ...]
+    values: array[float]
+
+    @classmethod
+    def of(cls, at_ms: int, values: Mapping[str, float]) -> FiguresMoment:
+        return cls(at_ms, tuple(values), array("d", values.values()))
+
+    def numbers(self) -> dict[str, float]:
+        found = zip(self.series, self.values, strict=True)
+        return {series: value for series, value in found if not isnan(value)}
+
+
+def series_of(reading: Reading, quantile: str = "") -> str:
+    """The name of a series: the figure, the labels, and of a histogram the quantile, by tabs."""
+    labels = [label.replace(_SEPARATOR, " ") for label in reading.at]
+    return _SEPARATOR.join([reading.figure, *labels, *([quantile] if quantile else [])])
+
+
+class MomentMaker:
+    """Makes moments of figures, each from what has changed since the one before."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, tuple[str, ...]], Reading] = {}
+        self._before_us = 0
+        self._series: tuple[str, ...] = ()
+
+    def moment(self, figures: JobFigures, now_us: int) -> FiguresMoment:
+        """Return the moment of these metrics. `now_us` is the time by the monotonic clock: the wall
+        clock may be set between two moments."""
+        elapsed_s = (now_us - self._before_us) / 1e6 if self._before else 0.0
+        grown = [self._grown(r, elapsed_s) for r in figures.readings if _is_kept(r)]
+        self._before = {(r.figure, r.at): r for r in figures.readings}
+        self._before_us = now_us
+        found: dict[str, float] = {}
+        order = {name: n for n, name in enumerate(FIGURES)}
+        for reading in sorted(across_subtasks(grown), key=lambda r: order[r.figure]):
+            found |= _numbers(reading)
+        moment = FiguresMoment.of(figures.at_ms, dict(islice(found.items(), MAX_SERIES)))
+        if moment.series == self._series:
+            # A thousand moments share one tuple of names.
+            return moment._replace(series=self._series)
+        self._series = moment.series
+        return moment
+
+    def _grown(self, reading: Reading, elapsed_s: float) -> Reading:
+        figure, before = FIGURES[reading.figure], self._before.get((reading.figure, reading.at))
+        value = reading.value
+        if isinstance(value, Accumulated):
+            earlier = Accumulated() if before is None else before.value
+            assert isinstance(earlier, Accumulated)
+            return Reading(figure.name, reading.at, value.since(earlier))
+        per_s = growth_per_s(figure, 0 if before is None else before.value, value, elapsed_s)
+        return Reading(figure.name, reading.at, value, per_s)
+
+
+def _is_kept(reading: Reading) -> bool:
+    """Splits and keys come and go, and may be many: the history has the skew of splits, and the lag of
+    the source."""
+    return FIGURES[reading.figure].scope not in (Scope.SPLIT, Scope.KEY)
+
+
+def _numbers(reading: Reading) -> dict[str, float]:
+    value = reading.value
+    if isinstance(value, Accumulated):
+        quantiles = {name: value.quantile(share) for name, share in QUANTILES.items()}
+        return {series_of(reading, name): q for name, q in quantiles.items() if q is not None}
+    if FIGURES[reading.figure].kind is Kind.COUNTER:
+        return {} if reading.per_s is None else {series_of(reading): reading.per_s}
+    return {series_of(reading): value}
+
+
+# --- rolling up -------------------------------------------------------------------------------------
+
+
+def rolled_up(moments: Sequence[FiguresMoment]) -> FiguresMoment:
+    """One moment for several, of which there is one at least; it has the time of the last."""
+    values: dict[str, list[float]] = {}
+    for moment in moments:
+        for series, value in moment.numbers().items():
+            values.setdefault(series, []).append(value)
+    return FiguresMoment.of(
+        moments[-1].at_ms, {series: merged(_over(series), found) for series, found in values.items()}
+    )
+
+
+def _over(series: str) -> Merge:
+    name, *labels = series.split(_SEPARATOR)
+    figure = FIGURES.get(name)
+    if figure is None or (labels and labels[-1] == "p99"):
+        return Merge.MOST
+    return figure.over
+
+
+class FiguresHistory:
+    """The rings. `add` is given moments in the order of time, by a clock that may jump."""
+
+    def __init__(self, config: HistoryConfig) -> None:
+        self._config = config
+        self.fine: deque[FiguresMoment] = deque(maxlen=config.fine_moments)
+        self.coarse: deque[FiguresMoment] = deque(maxlen=config.coarse_moments)
+        self._period: list[FiguresMoment] = []
+        """The fine moments of the coarse period that runs."""
+
+    def add(self, moment: FiguresMoment) -> FiguresMoment | None:
+        """Takes it in. Returns the coarse moment that was finished by it."""
+        finished = None
+        if self._period and self._period_of(moment) != self._period_of(self._period[-1]):
+            finished = rolled_up(self._period)
+            self.coarse.append(finished)
+            self._period = []
+        self._period.append(moment)
+        self.fine.append(moment)
+        return finished
+
+    def _period_of(self, moment: FiguresMoment) -> int:
+        return moment.at_ms // self._config.coarse_ms
+
+    def precede(self, fine: Iterable[FiguresMoment], coarse: Iterable[FiguresMoment]) -> None:
+        """What was before all that was added: of an earlier driver."""
+        for ring, before in ((self.fine, fine), (self.coarse, coarse)):
+            own = list(ring)
+            ring.clear()
+            ring.extend(before)
+            ring.extend(own)
+
+
+def columns(moments: Sequence[FiguresMoment]) -> tuple[list[str], list[list[float | None]]]:
+    """All series of the moments, and of each moment its values, None where it has none."""
+    series = sorted({name for names, _ in groupby(m.series for m in moments) for name in names})
+    rows = []
+    for moment in moments:
+        numbers = moment.numbers()
+        rows.append([numbers.get(name) for name in series])
+    return series, rows
+
+
+def moments_of(
+    series: Sequence[str], at_ms: Sequence[int], rows: Sequence[Sequence[float | None]]
+) -> list[FiguresMoment]:
+    """The reverse."""
+    names = tuple(series)
+    return [
+        FiguresMoment(at, names, array("d", [nan if value is None else value for value in row]))
+        for at, row in zip(at_ms, rows, strict=True)
+    ]

@@ -1,0 +1,44 @@
+"""Files next to a job's log that the job can do without: sealed, bounded, and each of one job."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from rheos.core.protocol.sealed import Sealed
+
+
+class _OfJob(Protocol):
+    @property
+    def job(self) -> str: ...
+
+
+F = TypeVar("F", bound=_OfJob)
+
+
+def sealed_file(what: str, key: str, newest: int) -> Sealed:
+    """Return how such a file is sealed: `what` it is, with its path, and its newest format."""
+    return Sealed(
+        what=what,
+        key=key,
+        newest=newest,
+        if_damaged="delete it: the job does without",
+        if_later="read it with the version of rheos that wrote it, or a later one",
+    )
+
+
+def decode_file(
+    sealed: Sealed, data: bytes, decoder: msgspec.json.Decoder[F], job: str, max_bytes: int
+) -> F:
+    """Return the content of a file.
+
+    Raises:
+        UnrestorableError: the file is damaged, larger than `max_bytes`, or another job's.
+    """
+    if len(data) > max_bytes:
+        raise sealed.damaged(f"it has {len(data)} bytes, and none has more than {max_bytes}")
+    content = sealed.decoded(sealed.open(data)[1], decoder)
+    if content.job != job:
+        raise sealed.damaged(f"it is of the job {content.job!r}")
+    return content

@@ -1,0 +1,174 @@
+"""The figures of a job at one moment, and how readings of several subtasks become one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from math import isfinite
+from typing import Any, assert_never
+
+import msgspec
+
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import FIGURES, Figure, Kind, Merge
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.core.protocol.readings import Reading
+
+Value = int | float | Accumulated
+
+
+class JobFigures(msgspec.Struct, frozen=True):
+    """All figures of a job at one moment, by subtask, and what their labels name."""
+
+    job: str
+    name: str
+    at_ms: int
+    """By the driver's wall clock, ms since the epoch."""
+    attempt: int
+    operators: dict[str, str]
+    """The names of the operators, by id, in the order of the plan."""
+    chains: dict[str, list[str]]
+    """The operators of each chain."""
+    edges: dict[str, tuple[str, str]]
+    """The chain that sends on each edge, and the one that receives."""
+    readings: list[Reading]
+
+    def of(self, figure: Figure) -> list[Reading]:
+        return [reading for reading in self.readings if reading.figure == figure.name]
+
+
+# --- readings of one subtask ------------------------------------------------------------------------
+
+
+def subtask_readings(report: Progress, before: Progress | None, now_ms: int) -> list[Reading]:
+    """What a subtask's newest report says, with the growth since the one before it. `now_ms` is the
+    wall clock when the report came."""
+    subtask = str(report.subtask)
+    values = {(r.figure, r.at): r.value for r in _read(report, now_ms)}
+    earlier: dict[tuple[str, tuple[str, ...]], Value] = {}
+    elapsed_s = 0.0
+    if before is not None:
+        earlier = {(r.figure, r.at): r.value for r in _read(before, now_ms)}
+        elapsed_s = (report.step_us - before.step_us) / 1e6
+    return [
+        Reading(
+            name,
+            (*at, subtask),
+            value,
+            growth_per_s(FIGURES[name], earlier.get((name, at), 0), value, elapsed_s),
+        )
+        for (name, at), value in values.items()
+    ]
+
+
+def growth_per_s(figure: Figure, before: Value, value: Value, elapsed_s: float) -> float | None:
+    """Of a counter; None where nothing can be said. One that is less than it was has begun anew."""
+    if figure.kind is not Kind.COUNTER or elapsed_s <= 0:
+        return None
+    assert not isinstance(value, Accumulated)
+    assert not isinstance(before, Accumulated)
+    return (value - before if value >= before else value) / elapsed_s
+
+
+def _read(report: Progress, now_ms: int) -> Iterator[Reading]:
+    yield Reading(f.SLOT_BUSY.name, (), report.busy_us / 1000)
+    yield Reading(f.SLOT_BLOCKED.name, (), report.blocked_us / 1000)
+    for operator, rows in report.records_in.items():
+        yield Reading(f.ROWS_IN.name, (operator,), rows)
+    for operator, rows in report.records_out.items():
+        yield Reading(f.ROWS_OUT.name, (operator,), rows)
+    for operator, watermark_ms in report.watermark_ms.items():
+        if MIN_TIMESTAMP_MS < watermark_ms < MAX_TIMESTAMP_MS:
+            yield Reading(f.WATERMARK.name, (operator,), watermark_ms)
+            yield Reading(f.WATERMARK_LAG.name, (operator,), now_ms - watermark_ms)
+    for path, count in report.counters.items():
+        yield Reading(f.COUNTER.name, _named(path), count)
+    for path, shown in report.gauges.items():
+        if isfinite(shown):
+            yield Reading(f.GAUGE.name, _named(path), shown)
+    for path, added in report.accumulated.items():
+        yield Reading(f.ADDED.name, _named(path), added)
+    yield from report.readings
+
+
+def _named(path: str) -> tuple[str, str]:
+    operator, _, name = path.rpartition("/")
+    return operator, name
+
+
+# --- readings of several ----------------------------------------------------------------------------
+
+
+def across_subtasks(readings: Iterable[Reading]) -> list[Reading]:
+    """Each figure once for each place, whatever the subtask; the others as they are."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Reading]] = {}
+    for reading in readings:
+        at = reading.at[:-1] if FIGURES[reading.figure].scope.of_subtask else reading.at
+        groups.setdefault((reading.figure, at), []).append(reading)
+    return [_as_one(FIGURES[name], at, group) for (name, at), group in groups.items()]
+
+
+def _as_one(figure: Figure, at: tuple[str, ...], group: Sequence[Reading]) -> Reading:
+    rates = [reading.per_s for reading in group if reading.per_s is not None]
+    histograms = [r.value for r in group if isinstance(r.value, Accumulated)]
+    if histograms:
+        return Reading(figure.name, at, reduce(Accumulated.plus, histograms))
+    numbers = [r.value for r in group if not isinstance(r.value, Accumulated)]
+    return Reading(figure.name, at, merged(figure.across, numbers), sum(rates) if rates else None)
+
+
+def merged(how: Merge, values: Sequence[float]) -> float:
+    """One number for several, of which there is one at least."""
+    match how:
+        case Merge.SUM:
+            return sum(values)
+        case Merge.MEAN:
+            return sum(values) / len(values)
+        case Merge.MOST:
+            return max(values)
+        case Merge.LEAST:
+            return min(values)
+        case Merge.LAST:
+            return values[-1]
+        case _:
+            assert_never(how)
+
+
+def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
+    """For each source how far its splits are apart, over all subtasks."""
+    marks: dict[str, list[float]] = {}
+    for reading in readings:
+        if reading.figure == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):
+            marks.setdefault(reading.at[0], []).append(reading.value)
+    return [Reading(f.SKEW.name, (op,), max(found) - min(found)) for op, found in marks.items()]
+
+
+# --- as JSON ----------------------------------------------------------------------------------------
+
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+def figures_object(figures: JobFigures) -> dict[str, Any]:
+    """What commands and exports show as JSON: each figure with its unit and its readings."""
+    shown: dict[str, Any] = {}
+    for reading in figures.readings:
+        figure = FIGURES[reading.figure]
+        entry = shown.setdefault(
+            figure.name, {"unit": figure.unit.value, "kind": figure.kind.value, "readings": []}
+        )
+        entry["readings"].append(_reading_object(figure, reading))
+    said = {n: getattr(figures, n) for n in figures.__struct_fields__ if n != "readings"}
+    return {**said, "figures": {name: shown[name] for name in FIGURES if name in shown}}
+
+
+def _reading_object(figure: Figure, reading: Reading) -> dict[str, Any]:
+    labels = dict(zip(figure.scope.labels, reading.at, strict=True))
+    value = reading.value
+    if not isinstance(value, Accumulated):
+        rate = {} if reading.per_s is None else {"per_s": reading.per_s}
+        return {**labels, "value": value, **rate}
+    spread = {f"p{q * 100:g}": value.quantile(q) for q in QUANTILES} if value.buckets else {}
+    least_most = {"least": value.least, "most": value.most, "mean": value.mean}
+    return {**labels, "n": value.n, "total": value.total, **least_most, **spread}

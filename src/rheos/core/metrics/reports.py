@@ -1,0 +1,93 @@
+"""What a worker reports is checked before it counts: it comes from a socket, and what is kept of it for
+a week must stay bounded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+
+from rheos.core.metrics.figures import FIGURES, Figure, Kind
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.readings import Reading
+
+MAX_READINGS = 100_000
+"""In a report, of all kinds together. Each named figure of each operator of the program is one."""
+MAX_NAME = 1024
+"""Characters of a label."""
+MAX_BUCKETS = 4096
+"""More than a histogram can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportShape:
+    """What reports may speak of."""
+
+    operators: frozenset[str]
+    chains: frozenset[str]
+    edges: frozenset[str]
+    parallelism: int
+
+
+def report_problem(report: Progress, shape: ReportShape) -> str | None:
+    """Why the report cannot be true; None where it may be."""
+    if not 0 <= report.subtask < shape.parallelism:
+        return f"there is no subtask {report.subtask}"
+    by_operator = (report.records_in, report.records_out, report.watermark_ms)
+    named = (report.counters, report.accumulated, report.gauges)
+    if sum(len(all) for all in (*by_operator, *named)) + len(report.readings) > MAX_READINGS:
+        return f"it has more than {MAX_READINGS} readings"
+    for operator in (id for figures in by_operator for id in figures):
+        if operator not in shape.operators:
+            return f"the plan has no operator {operator[:MAX_NAME]!r}"
+    for path in (path for figures in named for path in figures):
+        operator, _, name = path.rpartition("/")
+        if operator not in shape.operators or not 0 < len(name) <= MAX_NAME:
+            return f"the plan has no operator for {path[:MAX_NAME]!r}"
+    if min((*report.records_in.values(), *report.records_out.values(), 0)) < 0:
+        return "rows were counted below nothing"
+    if any(len(added.buckets) > MAX_BUCKETS for added in report.accumulated.values()):
+        return f"a histogram has more than {MAX_BUCKETS} buckets"
+    return _first(_reading_problem(reading, shape) for reading in report.readings)
+
+
+def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
+    figure = FIGURES.get(reading.figure)
+    if figure is None or not figure.scope.of_subtask:
+        return f"workers report no figure {reading.figure[:MAX_NAME]!r}"
+    labels = figure.scope.labels[:-1]
+    if len(labels) != len(reading.at):
+        return f"{figure.name} has {len(labels)} labels beside the subtask, not {len(reading.at)}"
+    for label, value in zip(labels, reading.at, strict=True):
+        if not _is_known(label, value, shape):
+            return f"{figure.name} is of {label} {value[:MAX_NAME]!r}, which the plan does not have"
+    return _value_problem(figure, reading)
+
+
+def _is_known(label: str, value: str, shape: ReportShape) -> bool:
+    match label:
+        case "operator" | "source" | "sink":
+            return value in shape.operators
+        case "chain":
+            return value in shape.chains
+        case "edge":
+            return value in shape.edges
+        case _:
+            return len(value) <= MAX_NAME
+
+
+def _value_problem(figure: Figure, reading: Reading) -> str | None:
+    value = reading.value
+    if isinstance(value, Accumulated) != (figure.kind is Kind.HISTOGRAM):
+        return f"{figure.name} is a {figure.kind.value}"
+    if isinstance(value, Accumulated):
+        if min(value.n, *value.buckets.values(), 0) < 0 or len(value.buckets) > MAX_BUCKETS:
+            return f"{figure.name} is no histogram"
+    elif not isfinite(value) or (figure.kind is Kind.COUNTER and value < 0):
+        return f"{figure.name} cannot be {value}"
+    return None if reading.per_s is None else f"{figure.name} comes with a rate, which the driver says"
+
+
+def _first(problems: Iterable[str | None]) -> str | None:
+    return next((problem for problem in problems if problem is not None), None)

@@ -1,0 +1,254 @@
+"""`map_async`: an `async def` function of one record, called for many at a time.
+
+What is called for lies at the input until its answer is there (`task/ahead.py`), so it is no state: a
+row whose answer was not given on when the job failed is called for again.
+
+```python
+async def look_up(visit):
+    await asyncio.sleep(0.005 * visit.page)
+    return {"user": visit.user, "country": "uk" if visit.user == "ada" else "se"}
+
+
+check_example(
+    OperatorExample(
+        lambda visits: visits.map_async(look_up, returns={"user": str, "country": str}),
+        pa.schema([("user", pa.string()), ("page", pa.int64())]),
+        [{"user": "ada", "page": 2}, {"user": "bo", "page": 1}],
+    ),
+    {"out": [{"user": "ada", "country": "uk"}, {"user": "bo", "country": "se"}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.connectors.retry import Retry
+from rheos.core.errors import UnavailableError
+from rheos.core.graph.nodes import OwnSpec
+from rheos.core.operators.async_calls import MISSING, AsyncCalls, CallBatch, nothing
+from rheos.core.operators.contract import (
+    AsyncOperator,
+    Begun,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    Parted,
+    Restored,
+)
+from rheos.core.operators.map import emitted
+from rheos.core.operators.records import user_site
+from rheos.core.operators.runtime_context import RuntimeContext
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ports import Completion, EventLoop
+from rheos.core.protocol.types import rows_of
+
+_LOOK_US = 2000
+"""How often it is looked whether rows of a batch may leave before the others."""
+
+_WATCH_US = 100_000
+"""How often it is looked whether the event loop still runs."""
+
+
+@dataclass(frozen=True)
+class AsyncMapSpec(OperatorSpec):
+    """An `async def` function, or an AsyncFunction."""
+
+    fn: Any
+    record: type | None
+    capacity: int
+    """How many calls are under way at a time, in each subtask."""
+    timeout_ms: int
+    """How long one may take, its retries included."""
+    order: Literal["ordered", "unordered"]
+    retries: Retry | None
+    on_timeout: Callable[[Any], Any] | None
+    keeps: str | None = None
+    """A column that the function may not give other values."""
+
+    kind: ClassVar[str] = "map_async"
+    begins_chain: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return AsyncMapOperator(ctx, self)
+
+    def keeping(self, column: str) -> OwnSpec:
+        return replace(self, keeps=column)
+
+    def summary(self) -> str:
+        return (
+            f"{self.order}, {self.capacity} calls at a time, each within {self.timeout_ms / 1000:g} s"
+        )
+
+
+class AsyncMapOperator(AsyncOperator):
+    def __init__(self, ctx: OperatorContext, spec: AsyncMapSpec) -> None:
+        super().__init__(ctx)
+        self.spec = spec
+        self._runtime = RuntimeContext(ctx)
+        self._calls = AsyncCalls(
+            ctx,
+            copy.deepcopy(spec.fn),
+            capacity=spec.capacity,
+            timeout_ms=spec.timeout_ms,
+            retry=spec.retries,
+            on_timeout=spec.on_timeout,
+        )
+        self._loop: EventLoop | None = None
+        self._opened: Completion[None] | None = None
+        self._ping: Completion[None] | None = None
+        self._silent_us = 0
+        """For how long the loop has not answered to the last ping, as far as that was watched."""
+        self._watched_us = 0
+
+    def open(self, restored: Restored) -> None:
+        self._loop = self.ctx.io.event_loop()
+        self._opened = self._loop.submit(partial(self._calls.open, self._runtime))
+
+    def begin(self, port: int, batch: Batch) -> Begun:
+        assert self._loop is not None
+        calls = CallBatch(rows_of(batch, self.spec.record))
+        completion = self._loop.submit(partial(self._calls.run, calls))
+        return _Called(self, [_Share(calls, completion, range(batch.num_rows))])
+
+    def watch(self) -> None:
+        """Called while answers are waited for. Raises what the function's `open` has raised; and where
+        the function blocks the event loop, for as long as a call may take."""
+        assert self._loop is not None
+        if self._opened is not None and self._opened.done():
+            self._opened.result()
+            self._opened = None
+        now_us = self.ctx.clock.monotonic_us()
+        if self._ping is None or self._ping.done():
+            self._ping, self._silent_us = self._loop.submit(nothing), 0
+        else:
+            # While the whole process stands still, nobody has watched.
+            self._silent_us += min(now_us - self._watched_us, 2 * _WATCH_US)
+        self._watched_us = now_us
+        if self._silent_us <= self.spec.timeout_ms * 1000:
+            return
+        frames = self._loop.stack()
+        raise UnavailableError(
+            f"the function has held up the event loop for {self._silent_us / 1e6:.3g} s",
+            site=user_site(frames) or self.ctx.site,
+            operator=self.ctx.name,
+            hint="it waits without await: use a client for asyncio, or write "
+            "`await asyncio.to_thread(...)` for what blocks",
+        )
+
+    def emit(self, made: list[Any], rows: Sequence[Any], batch: Batch) -> Iterator[Out]:
+        for start in range(0, len(made), self.ctx.batch_rows):
+            part = slice(start, start + self.ctx.batch_rows)
+            of_rows = batch.slice(start, self.ctx.batch_rows)
+            yield from emitted(self.ctx, made[part], of_rows, rows[part], None, self.spec.keeps)
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        self._runtime.watermark = timestamp_ms
+        return iter(())
+
+    def close(self) -> None:
+        self.close_function()
+
+    def close_function(self) -> None:
+        """Waits until the function is closed, for a few seconds at the most."""
+        if self._loop is None:
+            return
+        loop, self._loop = self._loop, None
+        loop.close(self._calls.close)
+        if self._calls.failure is not None:
+            raise self._calls.failure
+
+
+@dataclass(slots=True)
+class _Share:
+    """Rows of one batch that were called for together."""
+
+    calls: CallBatch
+    completion: Completion[None]
+    places: Sequence[int]
+    """Those that have not left, by their places among them all."""
+
+
+class _Called(Begun):
+    """Rows that are called for, in the order of their batch."""
+
+    def __init__(self, operator: AsyncMapOperator, shares: Sequence[_Share]) -> None:
+        self._operator = operator
+        self._shares = shares
+        self._looked_us = operator.ctx.clock.monotonic_us()
+
+    def ready(self) -> bool:
+        done = [share.completion for share in self._shares if share.completion.done()]
+        for completion in done:
+            completion.result()
+        if len(done) == len(self._shares):
+            return True
+        self._operator.watch()
+        return False
+
+    def wake_after_us(self) -> int | None:
+        return _LOOK_US if self._operator.spec.order == "unordered" else _WATCH_US
+
+    def part(self, batch: Batch) -> Parted | None:
+        now_us = self._operator.ctx.clock.monotonic_us()
+        if self._operator.spec.order == "ordered" or now_us - self._looked_us < _LOOK_US:
+            return None
+        self._looked_us = now_us
+        answered = [flag for share in self._shares for flag in _answered(share)]
+        if not any(answered):
+            return None
+        leaving: list[_Share] = []
+        staying: list[_Share] = []
+        flags = iter(answered)
+        for share in self._shares:
+            of_share = list(islice(flags, len(share.places)))
+            for shares, wanted in ((leaving, True), (staying, False)):
+                places = [p for p, there in zip(share.places, of_share, strict=True) if there is wanted]
+                if places:
+                    shares.append(_Share(share.calls, share.completion, places))
+        self._shares = staying
+        mask = pa.array(answered)
+        return Parted(
+            _Called(self._operator, leaving), batch.filter(mask), batch.filter(pc.invert(mask))
+        )
+
+    def joined(self, other: Begun) -> Begun | None:
+        assert isinstance(other, _Called)
+        if self._operator.spec.order == "ordered":
+            return None  # What is answered stays behind what is not, and has no other bound.
+        # Of rows that are all under way there are no more than the capacity.
+        shares = [*self._shares, *other._shares]
+        if all(share.calls.next == len(share.calls.rows) for share in shares):
+            return _Called(self._operator, shares)
+        return None
+
+    def finish(self, batch: Batch) -> Iterator[Out]:
+        made: list[Any] = []
+        rows: list[Any] = []
+        for share in self._shares:
+            calls, places = share.calls, share.places
+            if len(places) == len(calls.rows):
+                made, rows = made + calls.results, [*rows, *calls.rows]
+            else:
+                made += [calls.results[place] for place in places]
+                rows += [calls.rows[place] for place in places]
+        return self._operator.emit(made, rows, batch)
+
+
+def _answered(share: _Share) -> list[bool]:
+    """Of each of its rows whether it is. Behind the last call that was begun none is."""
+    results, places = share.calls.results, share.places
+    called = bisect_left(places, share.calls.next)
+    answered = [results[place] is not MISSING for place in places[:called]]
+    return answered + [False] * (len(places) - called)

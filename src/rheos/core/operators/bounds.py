@@ -1,0 +1,157 @@
+"""The bound of the state that each operator keeps for one key, or for a subtask.
+
+Every kind of operator has an entry here; a test fails for a kind that has none. If event time, a time
+to live or a count bounds the state, no check is needed. Otherwise a `KeyLimit` checks it
+(`state/key_limit.py`). `docs/operating.md` has the same table for users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rheos.core.graph.nodes import (
+    EventTimeSpec,
+    ExpressionSpec,
+    MapBatchesSpec,
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.core.operators.async_map import AsyncMapSpec
+from rheos.core.operators.broadcast_process import BroadcastProcessSpec
+from rheos.core.operators.call import CallSpec
+from rheos.core.operators.changelog.dedup import DedupSpec
+from rheos.core.operators.changelog.emptied import EmptiedSpec
+from rheos.core.operators.changelog.retractions import RetractionsSpec
+from rheos.core.operators.changelog.table import TableSpec
+from rheos.core.operators.changelog.top_n import TopNSpec
+from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.co_process import CoProcessSpec
+from rheos.core.operators.explode import ExplodeSpec
+from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.operators.iterate import IterateSpec
+from rheos.core.operators.joins.co_group import CoGroupSpec
+from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.tables import TableJoinSpec
+from rheos.core.operators.joins.temporal import TemporalJoinSpec
+from rheos.core.operators.joins.windowed import WindowJoinSpec
+from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.core.operators.lookup import LookupSpec
+from rheos.core.operators.over.of_changes import OverSpec
+from rheos.core.operators.pattern.operator import PatternSpec
+from rheos.core.operators.plain_process import PlainProcessSpec
+from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
+from rheos.core.state.key_limit import KeyContents
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The state that one kind of operator keeps, and its bound."""
+
+    operator: str
+    """Its name for users."""
+    keeps: str
+    by: str
+    """The bound, in addition to `limits`."""
+    limits: tuple[KeyContents, ...] = ()
+
+
+NOTHING = Bound("`filter`, `select`, `map`, `union` and other functions of a row", "nothing", "")
+_DECLARED = (KeyContents.ELEMENTS, KeyContents.ENTRIES)
+_FUNCTION = Bound(
+    "keyed functions: `process`, `connect`, OVER by event time",
+    "declared state: a value, a list or a map for each key; timers",
+    "`ttl=`; a value is one",
+    (*_DECLARED, KeyContents.OVER_ROWS),
+)
+_WINDOWS = Bound(
+    "windows, `window_join`, `co_group`",
+    "aggregates, values (`collect`, `quantile`, `count_distinct`) or rows of open windows",
+    "the length of windows and the allowed lateness; for sessions, the gap",
+    (KeyContents.WINDOW_ROWS,),
+)
+
+BOUNDS: Mapping[type, Bound] = {
+    SourceSpec: Bound("sources", "a position and event time for each split", "the number of splits"),
+    EventTimeSpec: Bound("`with_event_time`", "event time for each split", "the number of splits"),
+    SinkSpec: Bound("sinks", "rows of the open checkpoint", "the time between checkpoints"),
+    **dict.fromkeys(
+        (
+            AsyncMapSpec,
+            CallSpec,
+            ExplodeSpec,
+            ExpressionSpec,
+            FilterFunctionSpec,
+            LookupSpec,
+            MapBatchesSpec,
+            MapSpec,
+            TruncationSpec,
+            UnionSpec,
+            WindowCombineSpec,
+        ),
+        NOTHING,
+    ),
+    **dict.fromkeys((ProcessSpec, KeyedCoProcessSpec, KeyedBroadcastProcessSpec), _FUNCTION),
+    **dict.fromkeys(
+        (BroadcastProcessSpec, CoProcessSpec, PlainProcessSpec),
+        Bound(
+            "`process` without a key, broadcast state",
+            "operator state and broadcast state of each subtask",
+            "nothing but the program: an entry stays until the program deletes it",
+        ),
+    ),
+    **dict.fromkeys(
+        (ReduceSpec, RunningSpec),
+        Bound("`reduce`, `running`", "one value of each key and aggregate", "the number of keys"),
+    ),
+    **dict.fromkeys((WindowSpec, MergedWindowSpec, WindowJoinSpec, CoGroupSpec), _WINDOWS),
+    TriggeredWindowSpec: Bound(
+        "windows with a trigger, an evictor or an assigner; global windows; windows of a count",
+        "rows or aggregates of open windows",
+        "the length of windows, and a trigger that purges",
+        (KeyContents.ELEMENTS,),
+    ),
+    IntervalJoinSpec: Bound("`join(between=)`", "rows of both sides", "the interval, by event time"),
+    TemporalJoinSpec: Bound(
+        "`temporal_join`",
+        "the versions of a key",
+        "event time: versions that the watermark has passed are deleted, except the newest",
+    ),
+    TableJoinSpec: Bound(
+        "`join` of all rows", "rows of both sides", "`ttl=`", (KeyContents.JOIN_ROWS,)
+    ),
+    TopNSpec: Bound(
+        "`top_n`, ORDER BY ... LIMIT",
+        "the first n rows of a key; for a changelog, all of its rows",
+        "n",
+        (KeyContents.RANKED_ROWS,),
+    ),
+    DedupSpec: Bound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
+    EmptiedSpec: Bound(
+        "tables that may be truncated", "the keys of the table", "the number of keys of the table"
+    ),
+    RetractionsSpec: Bound("`retractions`", "the newest row of each key", "the number of keys"),
+    TableSpec: Bound(
+        "`table`, GROUP BY without a window",
+        "one value of each key and aggregate; the distinct values, if rows are retracted or with "
+        "DISTINCT",
+        "the number of keys",
+        (KeyContents.VALUES,),
+    ),
+    OverSpec: Bound("OVER of an updating table", "all rows of a key", "", (KeyContents.OVER_ROWS,)),
+    PatternSpec: Bound(
+        "`detect`, MATCH_RECOGNIZE",
+        "partial matches, and the rows in them; rows up to the watermark",
+        "`within`",
+        (KeyContents.MATCHES,),
+    ),
+    IterateSpec: Bound("`iterate`", "rows in the iteration", "`capacity=`"),
+}

@@ -1,0 +1,187 @@
+"""`call`: a column more, which a Python function makes of others: of the values of each row, or of
+whole columns.
+
+A function of values is not called where one that it takes as present is null: the result is null then.
+
+```python
+def dollars(cents: int) -> float:
+    return cents / 100
+
+
+check_example(
+    OperatorExample(
+        lambda sales: sales._then(
+            CallSpec("dollars", dollars, ("cents",), CallForm.VALUES),
+            "call",
+            sales.schema.append(pa.field("dollars", pa.float64())),
+            None,
+        ),
+        pa.schema([("cents", pa.int64())]),
+        [{"cents": 250}, {"cents": None}],
+    ),
+    {"out": [{"cents": 250, "dollars": 2.5}, {"cents": None, "dollars": None}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import reduce
+from typing import Any, ClassVar, assert_never
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.given_columns import given_columns
+from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
+from rheos.core.operators.rich_function import RichFunctionOperator
+from rheos.core.protocol.columns import column_of
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.polars_frames import arrow_column, polars_frame
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.protocol.types import TypeMismatch, read_column
+from rheos.core.shown import shown
+
+
+class CallForm(Enum):
+    """What a function is called with, and what it gives."""
+
+    VALUES = auto()
+    """The values of a row; it gives one."""
+    MANY = auto()
+    """The values of a row; it gives any number, of which the column is the list."""
+    SERIES = auto()
+    """Columns as Polars has them."""
+    ARROW = auto()
+    """Columns as Arrow has them."""
+
+
+@dataclass(frozen=True)
+class CallSpec(OperatorSpec):
+    column: str
+    """That is added to those that come."""
+    fn: Callable[..., Any]
+    arguments: tuple[str, ...]
+    form: CallForm
+    takes_null: tuple[str, ...] = ()
+    """Of the arguments, of values, those that may be null."""
+
+    kind: ClassVar[str] = "call"
+    takes_changes: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return CallOperator(ctx, self)
+
+    def summary(self) -> str:
+        return f"{self.column} of {', '.join(self.arguments) or 'nothing'}"
+
+
+class CallOperator(RichFunctionOperator):
+    """Rows leave as they came, with a column more."""
+
+    def __init__(self, ctx: OperatorContext, spec: CallSpec) -> None:
+        super().__init__(ctx, spec.fn)
+        self._spec = spec
+        self._name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
+        self._output = ctx.outputs.get(MAIN)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if self._output is None or not batch.num_rows:
+            return
+        schema = self._output.schema
+        field = schema.field(self._spec.column)
+        match self._spec.form:
+            case CallForm.VALUES | CallForm.MANY:
+                made = self._of_values(batch, field)
+            case CallForm.SERIES | CallForm.ARROW:
+                made = self._of_columns(batch, field)
+            case _:
+                assert_never(self._spec.form)
+        columns = [made if name == field.name else batch.column(name) for name in schema.names]
+        yield Out(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    def _of_values(self, batch: Batch, field: pa.Field) -> pa.Array:
+        spec, fn = self._spec, self._fn
+        there = _all_there(batch, [name for name in spec.arguments if name not in spec.takes_null])
+        called = batch if there is None else batch.filter(there)
+        values = [read_column(called, name) for name in spec.arguments]
+        rows: Sequence[Any] = list(zip(*values, strict=True)) if values else [()] * called.num_rows
+        given: list[Any] = []
+        add = given.append
+        many = spec.form is CallForm.MANY
+        result: Any = None
+        try:
+            for row in rows:
+                result = fn(*row)
+                add(_listed(result) if many else result)
+        except UserRaised as error:
+            at = len(given)
+            if many and result is not None and is_single(result):
+                raise not_iterable(self.ctx, result, record=_record(called, at)) from error
+            raise user_error(self.ctx, error, record=_record(called, at)) from error
+        try:
+            made = column_of(given, field)
+        except TypeMismatch as mismatch:
+            raise wrong_type(self.ctx, mismatch, record=_record(called, mismatch.index)) from None
+        return made if there is None else _placed(made, there)
+
+    def _of_columns(self, batch: Batch, field: pa.Field) -> pa.Array:
+        columns: list[Any] = [batch.column(name) for name in self._spec.arguments]
+        wanted: type = pa.Array
+        if self._spec.form is CallForm.SERIES:
+            names = [str(place) for place in range(len(columns))]
+            frame = polars_frame(pa.RecordBatch.from_arrays(columns, names=names))
+            columns, wanted = frame.get_columns(), pl.Series
+        try:
+            given = self._fn(*columns)
+        except UserRaised as error:
+            raised = user_error(self.ctx, error)
+            first = shown(_record(batch, 0))
+            raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
+            raise raised from error
+        if not isinstance(given, wanted):
+            raise self._failed(
+                f"{self._name}() gave {type(given).__name__}, and should give a {wanted.__name__}", None
+            )
+        made: pa.Array = arrow_column(given) if isinstance(given, pl.Series) else given
+        if len(made) != batch.num_rows:
+            raise self._failed(
+                f"{self._name}() gave {len(made)} values for {batch.num_rows} rows",
+                "give a value for each row, in their order",
+            )
+        table = pa.table({field.name: made})
+        return given_columns(table, pa.schema([field]), self._name, self._failed)[0]
+
+    def _failed(self, what: str, hint: str | None) -> UserFunctionError:
+        return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
+
+
+def _listed(result: Any) -> list[Any]:
+    if result is None:
+        return []
+    if is_single(result):
+        raise TypeError("a single thing, and no iterable")
+    return list(result)
+
+
+def _all_there(batch: Batch, names: Sequence[str]) -> pa.Array | None:
+    """For which rows none of the columns is null; None: for all."""
+    some = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
+    return reduce(pc.and_, some) if some else None
+
+
+def _placed(made: pa.Array, there: pa.Array) -> pa.Array:
+    """The values at the rows that are there, null at the others."""
+    ordinal = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
+    return made.take(pc.if_else(there, ordinal, None))
+
+
+def _record(batch: Batch, at: int) -> Any:
+    return row_values(batch, at)

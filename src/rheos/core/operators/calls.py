@@ -1,0 +1,277 @@
+"""Calls of a user's function, and what they emit until it is batches.
+
+One *delivery* is what one call of the operator brings: rows, timers, or both in their order. Each call
+of the function has a number in its delivery; what it emits notes that number, and takes from it the
+timestamp, and the record and key where it turns out to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.core.errors import ProgramError, RheosError, StateAccessError, UserFunctionError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import OperatorContext, Out, OutputType
+from rheos.core.operators.records import (
+    UserRaised,
+    has_user_frames,
+    is_single,
+    not_iterable,
+    user_error,
+    with_hidden,
+    wrong_type,
+)
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
+from rheos.core.protocol.types import RecordCollector, TypeMismatch
+from rheos.core.shown import is_error, shown
+
+Stamps = npt.NDArray[np.int64]
+
+Process = Callable[[Any, Any], Any]
+"""A method of the user's function that is called for a row, with the context."""
+
+_NO_EVENT_TIME = (
+    "the stream has no event time, so ctx.timestamp is None: give its source a watermark, "
+    'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column")'
+)
+
+
+class Timer(NamedTuple):
+    """Stands in an error for the record, where it was a timer."""
+
+    timestamp_ms: int
+
+
+class ContextWithoutKey:
+    """The context of calls that have no key (`graph/functions.py`). One object serves all calls."""
+
+    __slots__ = ("_calls", "call", "timestamp")
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self.call = 0
+        """The number of the current call in its delivery."""
+        self.timestamp: int | None = None
+
+    @property
+    def watermark(self) -> int:
+        return self._calls.reached_ms(self.call)
+
+    @property
+    def processing_time(self) -> int:
+        return self._calls.ctx.clock.now_ms()
+
+    def output(self, tag: str, record: Any) -> None:
+        self._calls.side_output(tag, record, self.call)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("key", "timers"):
+            raise StateAccessError(
+                f"ctx.{name} was used where there is no key",
+                hint="keys and timers are there for the rows of a keyed stream: say .key_by(...)",
+            )
+        raise AttributeError(f"the context has no {name!r}")
+
+
+class _Pending:
+    """Output records of one tag that are not in a batch yet, and the calls that gave them."""
+
+    def __init__(self, tag: str, output: OutputType | None) -> None:
+        self.tag = tag
+        self.calls: list[int] = []
+        self.schema = None if output is None else output.schema
+        # Records are taken apart at once, as the function may still change them.
+        self.records = None if output is None else RecordCollector(output.schema, output.type.record)
+        self.add = _ignore if self.records is None else self.records.add
+        """Nobody may read the output."""
+
+    def clear(self) -> None:
+        self.calls.clear()
+        if self.records is not None:
+            self.records.clear()
+
+
+def _ignore(record: Any) -> None:
+    pass
+
+
+class Calls:
+    """Of one function, for one subtask. Who derives from it makes the calls that need a key."""
+
+    watermark_ms: int
+    """The watermark that calls run at."""
+
+    def __init__(self, ctx: OperatorContext, side_outputs: Iterable[str]) -> None:
+        self.ctx = ctx
+        self.watermark_ms = MIN_TIMESTAMP_MS
+        self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
+        self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in side_outputs}
+        self._begin((), (), None, None, None)
+
+    def reached_ms(self, call: int) -> int:
+        """The watermark as of a call."""
+        reached = self._reached
+        if reached is None or call >= len(reached):
+            return self.watermark_ms
+        return max(self.watermark_ms, int(reached[call]))
+
+    def deliver_without_key(
+        self,
+        process: Process,
+        context: ContextWithoutKey,
+        rows: Sequence[Any],
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        """Calls `process` for each row. `marks` are the watermarks of splits that outputs inherit;
+        `reached` is the watermark that was reached before each row."""
+        self._begin((), rows, stamps, marks, reached)
+        yield from self._process_without_key(process, context, rows, stamps)
+        yield from self._flush()
+
+    def _process_without_key(
+        self,
+        process: Process,
+        context: ContextWithoutKey,
+        rows: Sequence[Any],
+        stamps: Stamps | None,
+    ) -> Iterator[Out]:
+        add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
+        note = calls.append
+        times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
+        row = result = output = None
+        try:
+            for context.call, row, context.timestamp in zip(count(), rows, times, strict=False):
+                result = None
+                result = process(row, context)
+                if result is not None:
+                    for output in result:
+                        add(output)
+                        note(context.call)
+                        if len(calls) >= limit:
+                            yield from self._flush()
+        except UserRaised as error:
+            raise self._failure(error, context.timestamp, None, row, result, output) from error
+
+    def _failure(
+        self,
+        error: Exception | SystemExit,
+        timestamp: int | None,
+        key: Any,
+        record: Any,
+        result: Any,
+        output: Any,
+    ) -> RheosError:
+        """What to raise for an error of a call, or of the taking of what it gave."""
+        if is_error(error, TypeError) and timestamp is None:
+            found = user_error(self.ctx, error, record=record, key=key)
+            if "NoneType" in found.what and "timestamp" in (found.detail or ""):
+                found.hint = _NO_EVENT_TIME
+                return found
+        if is_error(error, RheosError) or has_user_frames(error) or result is None:
+            return user_error(self.ctx, error, record=record, key=key)
+        if is_single(result):
+            return not_iterable(self.ctx, result, record=record, key=key)
+        if is_error(error, (AttributeError, KeyError, TypeError)) and self._main.records is not None:
+            mismatch = self._main.records.mismatch(0, output)
+            return wrong_type(self.ctx, mismatch, record=record, key=key)
+        return user_error(self.ctx, error, record=record, key=key)
+
+    # --- outputs ----------------------------------------------------------------------------------
+
+    def _begin(
+        self,
+        keys: Sequence[Any],
+        rows: Sequence[Any],
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> None:
+        self._keys, self._rows = keys, rows
+        self._stamps, self._marks, self._reached = stamps, marks, reached
+        self._has_event_time = True
+        """Whether the timestamps of calls are of event time: those of timers by the clock are not."""
+        self._fired: list[tuple[int, Any]] = []
+        """The timers of the delivery. Their calls are numbered after those of all rows."""
+
+    def side_output(self, tag: str, record: Any, call: int) -> None:
+        pending = self._sides.get(tag)
+        if pending is None:
+            declared = ", ".join(map(repr, sorted(self._sides))) or "none"
+            raise ProgramError(
+                f"{tag!r} is not a declared side output",
+                hint=f"declare it: side_outputs = {{{tag!r}: ItsDataclass}}; declared are: {declared}",
+            )
+        if pending.records is None:
+            return
+        try:
+            pending.add(record)
+        except (AttributeError, KeyError, TypeError):
+            raise wrong_type(self.ctx, pending.records.mismatch(0, record)) from None
+        pending.calls.append(call)
+
+    def _flush(self) -> Iterator[Out]:
+        """What has been emitted so far, as batches."""
+        for pending in (self._main, *self._sides.values()):
+            if pending.calls and pending.records is not None:
+                yield from self._batches(pending, pending.records)
+            pending.clear()
+
+    def _batches(self, pending: _Pending, records: RecordCollector) -> Iterator[Out]:
+        calls = np.array(pending.calls, np.int64)
+        inherited = self._inherited(calls)
+        assert pending.schema is not None
+        if inherited[0] is None and TS in pending.schema.names:
+            raise self._untimed(pending.calls[0])
+        for start in range(0, len(calls), self.ctx.batch_rows):
+            span = slice(start, start + self.ctx.batch_rows)
+            try:
+                batch = records.batch(span.start, span.stop)
+            except TypeMismatch as mismatch:
+                record, key = self._cause(pending.calls[start + mismatch.index])
+                raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
+            hidden = (None if of is None else of[span] for of in inherited)
+            yield Out(with_hidden(batch, pending.schema, *hidden), pending.tag)
+
+    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None, Stamps | None]:
+        """For the calls: their timestamps, the watermarks of their splits, and what the stream had
+        reached. A timer is of no split; it fires as the watermark passes it."""
+        stamps, marks, reached = self._stamps, self._marks, self._reached
+        if self._fired:
+            timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
+            stamps = _then(stamps, timers)
+            marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
+            reached = None if reached is None else _then(reached, timers - 1)
+        return _at(calls, stamps), _at(calls, marks), _at(calls, reached)
+
+    def _untimed(self, call: int) -> RheosError:
+        return UserFunctionError(
+            "a record was emitted for a row of an input without event time, and the stream that it "
+            "goes into has event time",
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            record=shown(self._cause(call)[0]),
+            hint="give the source of that input a watermark, too",
+        )
+
+    def _cause(self, call: int) -> tuple[Any, Any]:
+        """The record and the key of a call."""
+        rows = len(self._rows)
+        if call < rows:
+            return self._rows[call], self._keys[call] if len(self._keys) else None
+        timestamp_ms, key = self._fired[call - rows]
+        return Timer(timestamp_ms), key
+
+
+def _then(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
+    return of_timers if of_rows is None else np.concatenate([of_rows, of_timers])
+
+
+def _at(calls: Stamps, of_all: Stamps | None) -> Stamps | None:
+    return None if of_all is None else of_all[calls]

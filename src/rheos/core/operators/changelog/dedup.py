@@ -1,0 +1,304 @@
+"""`dedup`: of the rows of a key the first ones, or the last.
+
+With `keep="first"` a row is given when it comes, and those of its key that follow within the time are
+dropped, by event time: one at least so much later is given again. With `keep="last"` the rows are
+upserts: a row is given where it is not earlier than the last one, and stands for that.
+
+State is a time per key, in columns; what it can no more decide about is forgotten. A row that its
+split's watermark had passed goes to the side output `"late"` where there is a time: what would tell
+whether it is a duplicate may be forgotten. So does a row of a split that was idle while just that was
+forgotten; these are counted as `late_purged`.
+
+```python
+check_example(
+    OperatorExample(
+        lambda clicks: clicks.key_by("id").dedup(within="10ms"),
+        pa.schema([("id", pa.int64()), ("at", pa.int64())]),
+        [
+            {"id": 1, "at": 0},
+            {"id": 1, "at": 4},
+            {"id": 2, "at": 4},
+            WatermarkMark(3),
+            {"id": 1, "at": 10},
+            {"id": 1, "at": 12},
+        ],
+        on="at",
+    ),
+    {"out": [{"id": 1, "at": 0}, {"id": 2, "at": 4}, {"id": 1, "at": 10}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
+from rheos.core.aggregates.contract import Agg, Running, State
+from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.graph.changes import INSERT, OP, UPDATE_AFTER
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.core.operators.group_progress import GroupProgress
+from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.records import hidden_column
+from rheos.core.operators.running import STATE, RunningStateOperator
+from rheos.core.operators.running_disk import DiskRunningState
+from rheos.core.operators.running_state import AGG, KeptAggregates, MemoryRunningState, running_shape
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.core.state.key_groups import refuse_null_keys
+
+Keep = Literal["first", "last"]
+
+LATE = "late"
+FORGOTTEN = "forgotten"
+"""The state that says of key groups what is forgotten of them."""
+_UNTIL = "until"
+_PART = f"{AGG}{_UNTIL}.best"
+_NEVER, _ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_DROPPED, _NEW, _AGAIN = 0, 1, 2
+_FEWEST = 1 << 10
+"""Of fewer keys none is forgotten."""
+
+
+@dataclass(frozen=True)
+class DedupSpec(OperatorSpec):
+    keep: Keep
+    within_ms: int | None
+    by_time: bool
+    """Whether the stream has event time."""
+
+    kind: ClassVar[str] = "dedup"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return DedupOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        return True if column == WM and self.within_ms is not None else None
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        states = {STATE: running_shape(ports[0], self.kept, ports[0].schema)}
+        if self.within_ms is not None:
+            states[FORGOTTEN] = keyed_shape(ports[0], Holds.PROGRESS, TypeShape(name="watermark"))
+        return states
+
+    @property
+    def kept(self) -> dict[str, Agg]:
+        return {_UNTIL: KeptTime(TS if self.by_time else None, self.keep, self.within_ms)}
+
+    def summary(self) -> str:
+        within = "" if self.within_ms is None else f" within {self.within_ms} ms"
+        return f"keeps the {self.keep} of each key{within}"
+
+
+class DedupOperator(RunningStateOperator):
+    def __init__(self, ctx: OperatorContext, spec: DedupSpec) -> None:
+        port = ctx.ports[0]
+        super().__init__(ctx, {STATE: KeptAggregates(port.schema, port.keys, spec.kept)})
+        self._spec = spec
+        self._watermark = MIN_TIMESTAMP_MS
+        self._looked_at = MIN_TIMESTAMP_MS
+        """What ends up to there is forgotten."""
+        self._forgotten = GroupProgress(ctx.key_groups, ctx.max_parallelism)
+
+    def open(self, restored: Restored) -> None:
+        super().open(restored)
+        self._forgotten.restore(restored.get(FORGOTTEN, ()))
+        self._watermark = self._looked_at = MIN_TIMESTAMP_MS
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows and self._spec.within_ms is not None:
+            batch = yield from self._in_time(batch)
+        if not batch.num_rows:
+            return
+        codes = self.state.run(self.slots_of(batch), batch)[_UNTIL].to_numpy()
+        output = self.ctx.outputs.get(MAIN)
+        kept = codes != _DROPPED
+        if output is None or not kept.any():
+            return
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if self._spec.keep == "last":
+            columns[OP] = pc.if_else(pa.array(codes == _NEW), INSERT, UPDATE_AFTER)
+        arrays = [columns[name] for name in output.schema.names]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=output.schema)
+        yield Out(rows if kept.all() else rows.filter(pa.array(kept)))
+
+    def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
+        """The rows that can be decided about; emits the others."""
+        refuse_null_keys(batch, self._keys, self.ctx.ports[0].keyed_at)
+        marks = hidden_column(batch, WM)
+        late = batch.column(TS).to_numpy() <= (MIN_TIMESTAMP_MS if marks is None else marks)
+        passed = late | self._forgotten.passed(batch, self._keys, self._looked_at)
+        if not passed.any():
+            return batch
+        for name, rows in (("late", late), ("late_purged", passed & ~late)):
+            if rows.any():
+                self.ctx.count(name, int(rows.sum()))
+        output = self.ctx.outputs.get(LATE)
+        if output is not None:
+            yield Out(batch.filter(pa.array(passed)).select(output.schema.names), LATE)
+        return batch.filter(pa.array(~passed))
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        within = self._spec.within_ms
+        self._watermark = max(timestamp_ms, self._watermark)
+        if within is not None and self._watermark - self._looked_at >= within:
+            self._looked_at = self._watermark
+            self._forget(self._watermark + 1)
+        return iter(())
+
+    def next_keys(self) -> None:
+        super().next_keys()
+        self._watermark = self._looked_at = MIN_TIMESTAMP_MS
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        snapshot = super().snapshot(checkpoint)
+        if self._spec.within_ms is not None:
+            snapshot.parts.append(self._progress())
+        return snapshot
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        progress = [] if self._spec.within_ms is None else [self._progress()]
+        return [*super().savepoint(snapshot), *progress]
+
+    def _progress(self) -> SnapshotPart:
+        forgotten = self._forgotten.table(self._looked_at)
+        return SnapshotPart(FORGOTTEN, StateKind.KEYED, lambda: forgotten)
+
+    def _forget(self, through: int) -> None:
+        """Rows to come are later than the watermark, or late: what ends before says nothing of them."""
+        if isinstance(self.state, DiskRunningState):
+            self.state.drop(lambda parts: parts[_PART].to_numpy() <= through)
+            return
+        assert isinstance(self.state, MemoryRunningState)
+        if len(self.state) < _FEWEST:
+            return
+        until = self.state.freeze().parts[_PART]().to_numpy()
+        left = np.flatnonzero(until > through)
+        if 2 * len(left) <= len(until):
+            self.state.keep(left)
+
+
+@dataclass(frozen=True)
+class KeptTime(Agg):
+    """Which rows are given, as a running aggregate of their times. In state it is a time per key, and
+    is described as the greatest of these."""
+
+    kind: ClassVar[str] = "max"
+
+    keep: Keep = "first"
+    within_ms: int | None = None
+
+    def __str__(self) -> str:
+        return f"max({_UNTIL})"
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        return pa.int8()
+
+    def windowed(self, schema: pa.Schema) -> State:
+        raise NotImplementedError
+
+    def running(self, schema: pa.Schema) -> Running:
+        within = _ALWAYS if self.within_ms is None else self.within_ms
+        cell = FirstCell if self.keep == "first" else LastCell
+        return Running(partial(cell, within), pa.int64())
+
+
+class _TimeCell(Cell):
+    """A time per key: up to then it says something of rows to come."""
+
+    def __init__(self, within: int) -> None:
+        self._within = within
+        self._until = SlotArray(np.int64, _NEVER)
+
+    def grow(self, slots: int) -> None:
+        self._until.grow(slots)
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        return {"best": self._until.freeze(at)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._until.values[slots] = parts["best"].to_numpy()
+
+    def _after(self, times: Ints) -> Ints:
+        """What lies `within` after these times."""
+        room = _ALWAYS - np.maximum(times, 0)
+        after: Ints = np.where(room < self._within, _ALWAYS, times + np.minimum(self._within, room))
+        return after
+
+
+class FirstCell(_TimeCell):
+    """Rows up to `until` are duplicates."""
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        until = self._until.values[rows.slots]
+        kept = np.zeros(rows.rows, dtype=np.int8)
+        if column is None:
+            # Without times a key is new once.
+            kept[rows.starts[until == _NEVER]] = _NEW
+            self._until.values[rows.slots] = _ALWAYS
+            return pa.array(rows.scatter(kept))
+        times: Ints = rows.gather(column.to_numpy())
+        segment = np.repeat(np.arange(len(rows.starts)), rows.lengths)
+        left: Ints = np.arange(rows.rows)
+        while True:
+            # Of the rows that are no duplicates the first of each key is given, and is the measure of
+            # those behind it.
+            left = left[times[left] >= until[segment[left]]]
+            if not len(left):
+                break
+            of = segment[left]
+            first = left[np.flatnonzero(np.r_[True, of[1:] != of[:-1]])]
+            kept[first] = _NEW
+            until[segment[first]] = self._after(times[first])
+            if self._within == _ALWAYS:
+                break
+        self._until.values[rows.slots] = until
+        return pa.array(rows.scatter(kept))
+
+
+class LastCell(_TimeCell):
+    """The last row is `within` before `until`."""
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        before = self._until.values[rows.slots]
+        if column is None:
+            kept = np.full(rows.rows, _AGAIN, dtype=np.int8)
+            kept[rows.starts[before == _NEVER]] = _NEW
+            self._until.values[rows.slots] = _ALWAYS
+            return pa.array(rows.scatter(kept))
+        times: Ints = rows.gather(column.to_numpy())
+        latest = rows.accumulate(np.maximum, times.copy(), self._time(before))
+        carry: Ints = np.empty_like(latest)
+        carry[1:] = latest[:-1]
+        carry[rows.starts] = self._time(before)
+        new = (carry == _NEVER) | (times >= self._after(carry))
+        codes = np.where(times < carry, _DROPPED, np.where(new, _NEW, _AGAIN)).astype(np.int8)
+        self._until.values[rows.slots] = self._ending(latest[rows.ends])
+        return pa.array(rows.scatter(codes))
+
+    def _time(self, until: Ints) -> Ints:
+        if self._within == _ALWAYS:
+            return until
+        times: Ints = np.where(until == _NEVER, _NEVER, until - self._within)
+        return times
+
+    def _ending(self, times: Ints) -> Ints:
+        return times if self._within == _ALWAYS else self._after(times)

@@ -1,0 +1,346 @@
+"""`table`: aggregates per key, as a table that changes: each row gives what its key's row is now.
+
+Of a stream that retracts, a row that is taken back counts with the other sign. A key without rows is
+deleted and forgotten: what comes of it later begins with nothing. For aggregates of different values,
+and for extremes that may be taken back, the values of each key are state, with how often each is there.
+
+```python
+check_example(
+    OperatorExample(
+        lambda sales: sales.key_by("item").table(n=rh.agg.count(), total=rh.agg.sum("price")),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 3}, {"item": "jam", "price": 5}, {"item": "tea", "price": 4}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "n": 1, "total": 3, "op": "insert"},
+            {"item": "jam", "n": 1, "total": 5, "op": "insert"},
+            {"item": "tea", "n": 2, "total": 7, "op": "update_after"},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates import Agg, count
+from rheos.core.aggregates import sum as sum_of
+from rheos.core.aggregates.count import Count
+from rheos.core.aggregates.distinct import CountDistinct, MeanDistinct, OfDistinct, SumDistinct
+from rheos.core.aggregates.extremes import Max, Min
+from rheos.core.aggregates.mean import Mean
+from rheos.core.aggregates.segments import Segments
+from rheos.core.aggregates.sum import Sum
+from rheos.core.aggregates.sum_too_large import SumTooLarge
+from rheos.core.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.types import key_type
+from rheos.core.operators.changes import goes, was_not_there
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
+from rheos.core.operators.running import STATE, RunningStateOperator
+from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
+from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
+from rheos.core.operators.running_values import DiskValues, MemoryValues
+from rheos.core.operators.signed_sums import (
+    SignedSum,
+    kept_type,
+    mean_of_signed,
+    signed,
+    sum_of_signed,
+)
+from rheos.core.protocol.columns import plain_type
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.state.key_limit import CountedLimit, KeyContents
+from rheos.core.state.slots import Slots
+
+SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
+"""The kinds from which a row can be taken back."""
+
+
+def can_be_kept(agg: Agg) -> bool:
+    """Whether it can be kept in a table of rows that stay."""
+    return agg.can_run() or isinstance(agg, OfDistinct)
+
+
+_ROWS = "__rows"
+_SIGN = "__sign"
+_DISTINCT = "__distinct."
+"""Begins what is added up of the different values of a column."""
+_VALUES = "values of "
+"""Begins the names of the states that hold the values of a column."""
+
+Signs: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TableSpec(OperatorSpec):
+    aggregates: Mapping[str, Agg]
+    of_changes: bool
+    """Whether its input retracts."""
+
+    kind: ClassVar[str] = "table"
+    takes_changes: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return TableOperator(ctx, self)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        shapes = {}
+        for name, kept in _Plan(self, ports[0]).states.items():
+            shape = running_shape(ports[0], kept.aggregates, kept.schema, retracts=self.of_changes)
+            beside = [
+                FieldShape(
+                    name=column,
+                    type=TypeShape(name=key_type(kept.schema.field(column).type), label=VALUE),
+                )
+                for column in kept.within
+            ]
+            shapes[name] = msgspec.structs.replace(shape, key=[*shape.key, *beside])
+        return shapes
+
+    def summary(self) -> str:
+        return ", ".join(f"{name}={agg}" for name, agg in self.aggregates.items())
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is computed of the columns of a batch, and kept."""
+
+    spec: TableSpec
+    port: PortType
+
+    @cached_property
+    def summed(self) -> dict[str, tuple[str, bool]]:
+        """What is added up with a sign, by its name: the column, and whether its values are, or how
+        many there are. Of different values the name says so."""
+        found: dict[str, tuple[str, bool]] = {}
+        for agg in self.spec.aggregates.values():
+            if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):
+                continue
+            of = _summed(agg)
+            found[f"__n.{of}"] = (agg.column, False)
+            if not isinstance(agg, Count | CountDistinct):
+                found[f"__s.{of}"] = (agg.column, True)
+        return found
+
+    @cached_property
+    def extremes(self) -> dict[str, Min | Max]:
+        """The extremes of values that may be taken back, by what they are kept as."""
+        signed = (agg for agg in self.spec.aggregates.values() if self.is_signed(agg))
+        return {_extreme(agg): agg for agg in signed if isinstance(agg, Min | Max)}
+
+    def is_signed(self, agg: Agg) -> bool:
+        """Whether it is made of what is computed here, and not kept by itself."""
+        return self.spec.of_changes or isinstance(agg, OfDistinct)
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The columns whose values are state, by the names of these states."""
+        aggregates = self.spec.aggregates.values()
+        kinds = (Min, Max, OfDistinct)
+        of = [agg.column for agg in aggregates if self.is_signed(agg) and isinstance(agg, kinds)]
+        return {_VALUES + column: column for column in of if column is not None}
+
+    @cached_property
+    def states(self) -> dict[str, KeptAggregates]:
+        schema, keys = self.port.schema, self.port.keys
+        aggregates, counted_by = self.spec.aggregates, None
+        kept = {name: agg for name, agg in aggregates.items() if not self.is_signed(agg)}
+        kept |= {name: SignedSum(name) for name in self.summed}
+        kept |= {name: GivenExtreme(name, of) for name, of in self.extremes.items()}
+        if self.spec.of_changes:
+            kept[_ROWS], counted_by = sum_of(_SIGN), _ROWS
+        else:
+            kept[_ROWS] = count()
+        fields = [pa.field(_SIGN, pa.int64())]
+        for name, (column, of_values) in self.summed.items():
+            kind = kept_type(schema.field(column).type) if of_values else pa.int64()
+            fields.append(pa.field(name, kind))
+        for name, agg in self.extremes.items():
+            fields.append(pa.field(name, agg.result_type(schema)))
+        states = {STATE: KeptAggregates(pa.schema([*schema, *fields]), keys, kept, counted_by)}
+        for name, column in self.values.items():
+            value = "value"
+            while value in keys:
+                value += "_"
+            columns = [*(schema.field(key) for key in keys), schema.field(column).with_name(value)]
+            of = pa.schema([*columns, pa.field(_SIGN, pa.int64())])
+            states[name] = KeptAggregates(of, keys, {_ROWS: sum_of(_SIGN)}, _ROWS, (value,))
+        return states
+
+
+class TableOperator(RunningStateOperator):
+    """Gives a row for each that comes."""
+
+    def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
+        self._plan = _Plan(spec, ctx.ports[0])
+        super().__init__(ctx, self._plan.states)
+        self._aggregates = spec.aggregates
+        self._of_changes = spec.of_changes
+        self._limits = {
+            name: CountedLimit(ctx.key_limit(KeyContents.VALUES)) for name in self._plan.values
+        }
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows == 0:
+            return
+        slots = self.slots_of(batch)
+        signs = np.ones(batch.num_rows, np.int64)
+        if self._of_changes:
+            signs[goes(batch)] = -1
+        try:
+            made = self.state.run(slots, self._given(batch, slots, signs))
+            results = {
+                name: self._result(name, agg, made, batch) for name, agg in self._aggregates.items()
+            }
+        except SumTooLarge as error:
+            named = error.of(error.column.removeprefix("__s.").removeprefix(_DISTINCT))
+            raise self.too_large(named, batch, self._aggregates) from None
+        rows: Signs = made[_ROWS].to_numpy(zero_copy_only=False).astype(np.int64)
+        if self._of_changes:
+            self._check(rows, batch)
+        output = self.ctx.outputs.get(MAIN)
+        if output is None:
+            return
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns |= results
+        columns[OP] = _ops(rows, signs)
+        arrays = [columns[field.name].cast(field.type) for field in output.schema]
+        yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
+
+    def _given(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
+        """The batch with what is to be added up, and the extremes."""
+        plan = self._plan
+        added = {_SIGN: pa.array(signs)} if self._of_changes else {}
+        changes = {column: signs for column, _ in plan.summed.values()}
+        for state, column in plan.values.items():
+            rows = self._value_rows(state, column, batch, slots, signs)
+            changes[_DISTINCT + column] = rows.come_and_gone()
+            for name, agg in plan.extremes.items():
+                if agg.column == column:
+                    added[name] = self._extreme(name, agg, state, rows, batch)
+        for name, (column, of_values) in plan.summed.items():
+            added[name] = _times(batch.column(column), changes[name[len("__n.") :]], of_values)
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, *added.values()], names=[*batch.schema.names, *added]
+        )
+
+    def _value_rows(
+        self, state: str, column: str, batch: Batch, slots: Slots, signs: Signs
+    ) -> RowsWithValues:
+        """Counts the values of a column."""
+        values = _plain(batch.column(column))
+        places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        of = pa.array(places)
+        keys = [batch.column(key).take(of) for key in self._keys]
+        values, signs = values.take(of), signs[places]
+        there = self.states[state]
+        of_pairs = there.slots_of([*keys, values])
+        added = pa.RecordBatch.from_arrays([pa.array(signs)], names=[_SIGN])
+        counts = np.zeros(0, np.int64)
+        if len(places):
+            counts = there.run(of_pairs, added)[_ROWS].to_numpy(zero_copy_only=False)
+        if counts.min(initial=0) < 0:
+            raise was_not_there(self.ctx, batch, int(places[counts.argmin()]), self._keys)
+        if isinstance(there, MemoryRunningState):
+            largest = partial(self._most_values, there)
+            self._limits[state].add(len(places), len(there), largest)
+        return RowsWithValues(
+            batch=Segments(slots, int(slots.max()) + 1),
+            places=places,
+            keys=keys,
+            values=values,
+            signs=signs,
+            counts=counts,
+            pairs=Segments(of_pairs, int(of_pairs.max(initial=0)) + 1),
+        )
+
+    def _most_values(self, there: MemoryRunningState) -> tuple[int, Any]:
+        """Return the most values that a key has, and the key."""
+        at = there.there()
+        columns = there.keys(np.arange(len(there)) if at is None else at)[: len(self._keys)]
+        counted = (
+            pa.table(columns, names=self._keys).group_by(self._keys).aggregate([([], "count_all")])
+        )
+        if not counted.num_rows:
+            return 0, ()
+        most = int(np.argmax(counted.column("count_all").to_numpy()))
+        found = row_values(counted.combine_chunks().to_batches()[0], most)
+        return found.pop("count_all"), tuple(found.values())
+
+    def _extreme(
+        self, name: str, agg: Min | Max, state: str, rows: RowsWithValues, batch: Batch
+    ) -> pa.Array:
+        """The extreme after each row, of the values that are there."""
+        values = self.states[state]
+        assert isinstance(values, MemoryValues | DiskValues)
+        kind = rows.values.type
+        before = self.state.value(name, rows.batch.slots, kind).cast(kind)
+        return rows.best_after(
+            before,
+            lambda keys, others: values.best(keys, others, greatest=agg.greatest),
+            greatest=agg.greatest,
+        ).cast(agg.result_type(batch.schema))
+
+    def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array], batch: Batch) -> pa.Array:
+        """Raises SumTooLarge."""
+        if not self._plan.is_signed(agg):
+            return made[name]
+        if agg.column is None:
+            return made[_ROWS]
+        if isinstance(agg, Min | Max):
+            return made[_extreme(agg)]
+        of = _summed(agg)
+        counts = made[f"__n.{of}"]
+        if isinstance(agg, Count | CountDistinct):
+            return counts
+        finish = mean_of_signed if isinstance(agg, Mean | MeanDistinct) else sum_of_signed
+        try:
+            return finish(made[f"__s.{of}"], counts, batch.schema.field(agg.column).type)
+        except SumTooLarge as error:
+            raise error.of(agg.column) from None
+
+    def _check(self, rows: Signs, batch: Batch) -> None:
+        if rows.min() >= 0:
+            return
+        raise was_not_there(self.ctx, batch, int(rows.argmin()), self.ctx.ports[0].keys)
+
+
+def _summed(agg: Agg) -> str:
+    """What is added up for it, behind "__n." and "__s."."""
+    return f"{_DISTINCT if isinstance(agg, OfDistinct) else ''}{agg.column}"
+
+
+def _extreme(agg: Min | Max) -> str:
+    return f"__{agg.kind}.{agg.column}"
+
+
+def _times(values: pa.Array, signs: Signs, of_values: bool) -> pa.Array:
+    """The values with these signs, or how many they are."""
+    return signed(values, signs) if of_values else pc.if_else(values.is_valid(), pa.array(signs), 0)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values that are equal as the same bits."""
+    values = values.cast(plain_type(values.type))
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _ops(rows: Signs, signs: Signs) -> pa.Array:
+    new, gone = (rows - signs == 0) & (rows > 0), rows == 0
+    codes = np.where(gone, 2, np.where(new, 0, 1)).astype(np.int8)
+    return pa.DictionaryArray.from_arrays(codes, [INSERT, UPDATE_AFTER, DELETE]).dictionary_decode()

@@ -1,0 +1,319 @@
+"""`top_n`: the first rows of each key in the order of a column, as a table by key and rank.
+
+Of rows, those are kept that are among the first; of changes all that are there, as one that goes lets
+another one in.
+
+```python
+check_example(
+    OperatorExample(
+        lambda bids: bids.key_by("item").top_n(2, by="price"),
+        pa.schema([("item", pa.string()), ("user", pa.int64()), ("price", pa.int64())]),
+        [
+            {"item": "tea", "user": 1, "price": 3},
+            {"item": "tea", "user": 2, "price": 5},
+            {"item": "tea", "user": 3, "price": 2},
+        ],
+    ),
+    {
+        "out": [
+            {"item": "tea", "user": 1, "price": 3, "rank": 1, "op": "insert"},
+            {"item": "tea", "user": 1, "price": 3, "rank": 1, "op": "update_before"},
+            {"item": "tea", "user": 2, "price": 5, "rank": 1, "op": "update_after"},
+            {"item": "tea", "user": 1, "price": 3, "rank": 2, "op": "insert"},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, zip_longest
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.changelog.retractions import ChangesOut, changes_out, row_shape
+from rheos.core.operators.changes import goes, table_columns
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
+from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
+from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
+from rheos.core.protocol.columns import column_of
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.types import batch_of, rows_of
+from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.key_limit import KeyContents
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.slots import Slots
+from rheos.core.state.stores import ABSENT, MISSING
+
+RANK = "rank"
+_TOP, _ROWS = "top", "rows"
+_OPS = (INSERT, UPDATE_BEFORE, UPDATE_AFTER)
+_NONE = -1
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TopNSpec(OperatorSpec):
+    n: int
+    by: str
+    smallest: bool
+    of_changes: tuple[str, ...] | None
+    """The key of the table, where the input is changes of one."""
+
+    kind: ClassVar[str] = "top-n"
+    takes_changes: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return TopNOperator(ctx, self) if self.of_changes is None else TopNOfChanges(ctx, self)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        row = row_shape(table_columns(ports[0].schema))
+        if self.of_changes is None:
+            return {_TOP: keyed_shape(ports[0], Holds.VALUE, TypeShape(name="list", args=[row]))}
+        rows = TypeShape(name="dict", args=[TypeShape(name="str"), row])
+        return {_ROWS: keyed_shape(ports[0], Holds.MAP, rows)}
+
+    def summary(self) -> str:
+        return f"the {self.n} {'smallest' if self.smallest else 'largest'} by {self.by}"
+
+
+class _TopN(KeyedStateOperator):
+    def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        port = ctx.ports[0]
+        self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
+        self.backend = make_backend(ctx, self._codec)
+        self._columns = table_columns(port.schema)
+        self._by = self._columns.get_field_index(spec.by)
+        self._value_order = value_order(self._columns.field(self._by).type)
+        self._tie = row_order(self._columns)
+
+    def _place(self, row: Any) -> Any:
+        """Return what orders a row whose value is not null."""
+        return self._value_order(row[self._by])
+
+
+class TopNOperator(_TopN):
+    """Of rows that stay. Most are not among the first of their key, which is found for a batch at once;
+    those that are become Python rows, and what they change is picked from columns."""
+
+    def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
+        super().__init__(ctx, spec)
+        self._state = self.backend.values(_TOP, object)
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        self._codec.refuse_nulls(batch)
+        for first in range(0, batch.num_rows, self.backend.stride):
+            yield from self._entered(batch.slice(first, self.backend.stride))
+
+    def _entered(self, batch: Batch) -> Iterator[Out]:
+        index = KeyIndex(self._codec.types)
+        slots = index.lookup_or_add([batch.column(name) for name in self.ctx.ports[0].keys])
+        firsts = np.empty(len(index), np.int64)
+        firsts[slots[::-1]] = np.arange(batch.num_rows)[::-1]
+        keys = self._codec.of(batch.take(pa.array(firsts)))
+        self.backend.prepare(keys)
+        tops = [self._top(key) for key in keys]
+        places = self._may_enter(batch, slots, tops)
+        rows = rows_of(batch.select(self._columns.names).take(pa.array(places)), None)
+        # Rows are known by number: first those that are kept, then those that may enter.
+        kept: list[Any] = []
+        numbers: dict[int, list[int]] = {}
+        for slot in np.unique(slots[places]).tolist():
+            numbers[slot] = list(range(len(kept), len(kept) + len(tops[slot])))
+            kept += tops[slot]
+        entries = _Entries()
+        for number, (row, slot, place) in enumerate(
+            zip(rows, slots[places].tolist(), places.tolist(), strict=True), len(kept)
+        ):
+            top = tops[slot]
+            rank = self._rank(top, row)
+            if rank == self._spec.n:
+                continue
+            size = min(len(top) + 1, self._spec.n)
+            tops[slot] = after = [*top[:rank], row, *top[rank : size - 1]]
+            now = [*numbers[slot][:rank], number, *numbers[slot][rank : size - 1]]
+            entries.add(rank, top, numbers[slot], after, now, place)
+            numbers[slot] = now
+            self._state.values[keys[slot]] = after
+            self._state.dirty.add(keys[slot])
+        if MAIN in self.ctx.outputs and entries.origins:
+            yield from self._changes(entries, kept, batch, places)
+
+    def _top(self, key: Key) -> list[Any]:
+        top: Any = self._state.values.get(key, MISSING)
+        if top is MISSING:
+            top = self._state.fetch(key)
+        return [] if top is ABSENT else top
+
+    def _may_enter(self, batch: Batch, slots: Slots, tops: Sequence[Sequence[Any]]) -> Numbers:
+        """The rows that are not behind all that their key has, where that is enough already."""
+        n, field = self._spec.n, self._columns.field(self._by)
+        last = [top[-1][self._by] if len(top) == n else None for top in tops]
+        if all(value is None for value in last):
+            return np.arange(batch.num_rows)
+        kind = plain_type(field.type)
+        lasts = column_of(last, pa.field(field.name, kind)).take(pa.array(slots))
+        values = batch.column(field.name).cast(kind)
+        compare = pc.less_equal if self._spec.smallest else pc.greater_equal
+        enters = compare(values, lasts)
+        if pa.types.is_floating(kind):
+            enters = pc.or_(enters, pc.is_nan(lasts if self._spec.smallest else values))
+        return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
+
+    def _rank(self, top: Sequence[Any], row: Any) -> int:
+        """Behind how many of its key it stands; `n` where it is not among the first."""
+        if row[self._by] is None:
+            return self._spec.n
+        place, smallest, value = self._place, self._spec.smallest, self._place(row)
+        rank, tie = len(top), None
+        if rank == self._spec.n and (other := place(top[-1])) != value and (other < value) == smallest:
+            return rank
+        while rank:
+            other = place(top[rank - 1])
+            if other == value:
+                tie = self._tie(row) if tie is None else tie
+                if tie >= self._tie(top[rank - 1]):
+                    break
+            elif (other < value) == smallest:
+                break
+            rank -= 1
+        return rank
+
+    def _changes(
+        self, entries: _Entries, kept: Sequence[Any], batch: Batch, places: Numbers
+    ) -> Iterator[Out]:
+        picks, ranks, ops, origins = entries.columns()
+        before = batch_of(kept, self._columns)
+        entered = batch.select(self._columns.names).take(pa.array(places))
+        columns = {
+            field.name: pa.concat_arrays([before.column(at), entered.column(at)]).take(picks)
+            for at, field in enumerate(self._columns)
+        }
+        yield from changes_out(self.ctx, {**columns, RANK: ranks, OP: ops}, origins, batch)
+
+
+class _Entries:
+    """What rows have changed that are among the first: at each rank the row that was there, and the one
+    that is, by their numbers."""
+
+    def __init__(self) -> None:
+        self._was: list[int] = []
+        """_NONE where a rank is new."""
+        self._now: list[int] = []
+        self._ranks: list[int] = []
+        self.origins: list[int] = []
+
+    def add(
+        self,
+        rank: int,
+        top: Sequence[Any],
+        was: Sequence[int],
+        after: Sequence[Any],
+        now: Sequence[int],
+        origin: int,
+    ) -> None:
+        """A row has entered behind `rank` others: what was first, with its numbers, what is, and the
+        place of the row."""
+        shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
+        grown = len(after) - len(top)
+        ranks: Sequence[int] = range(rank, len(after))
+        before, behind = [*was[rank:], *[_NONE] * grown], now[rank:]
+        if not all(shifted):
+            # A row took the place of one that is alike.
+            keeps = [*shifted, *[True] * grown]
+            ranks = list(compress(ranks, keeps))
+            before, behind = list(compress(before, keeps)), list(compress(behind, keeps))
+        self._was += before
+        self._now += behind
+        self._ranks += ranks
+        self.origins += [origin] * len(before)
+
+    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, Numbers]:
+        """Of each change: the number of its row, the rank, what it is, and the row that led to it."""
+        was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
+        of_update = was != _NONE
+        picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)
+        ops[:, 0] = _OPS.index(UPDATE_BEFORE)
+        ops[:, 1] = np.where(of_update, _OPS.index(UPDATE_AFTER), _OPS.index(INSERT))
+        there = np.stack([of_update, np.ones(len(was), np.bool_)], 1)
+        change = np.nonzero(there)[0]
+        return (
+            pa.array(picks[there]),
+            pa.array(np.array(self._ranks, np.int64)[change] + 1),
+            pa.array(_OPS).take(pa.array(ops[there])),
+            np.array(self.origins, np.int64)[change],
+        )
+
+
+class TopNOfChanges(_TopN):
+    """Of the rows of a table that changes."""
+
+    def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
+        super().__init__(ctx, spec)
+        self._state = self.backend.maps(_ROWS, str, object)
+        self._limit = ctx.key_limit(KeyContents.RANKED_ROWS)
+        assert spec.of_changes is not None
+        self._known_by = [self._columns.get_field_index(name) for name in spec.of_changes]
+        self._ranked = pa.schema([*self._columns, pa.field(RANK, pa.int64())])
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        keys, gone = self._codec.of(batch), goes(batch).tolist()
+        rows = rows_of(batch.select(self._columns.names), None)
+        made = ChangesOut(self.ctx, self._ranked)
+        stride = self.backend.stride
+        for first in range(0, len(keys), stride):
+            self.backend.prepare(keys[first : first + stride])
+            for at in range(first, min(first + stride, len(keys))):
+                before, after = self._change(keys[at], rows[at], gone[at])
+                _rank(before, after, at, made)
+        yield from made.of(batch)
+
+    def _change(self, key: Key, row: Any, gone: bool) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The first rows before and after."""
+        state = self._state
+        item = repr(tuple(row[place] for place in self._known_by))
+        there = dict(state.read(key, {}))
+        before = self._first(there.values())
+        if gone or row[self._by] is None:
+            if there.pop(item, None) is not None:
+                state.remove(key, item)
+        else:
+            there[item] = row
+            if len(there) > self._limit.due:
+                self._limit.see(len(there), key)
+            known = state.values.get(key)
+            if known is None:
+                known = state.enter(key)
+            known[item] = row
+            state.changed[key].add(item)
+        return before, self._first(there.values())
+
+    def _first(self, rows: Iterable[Any]) -> list[Any]:
+        ordered = sorted(rows, key=self._tie)
+        ordered.sort(key=self._place, reverse=not self._spec.smallest)
+        return ordered[: self._spec.n]
+
+
+def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangesOut) -> None:
+    """What has become of each rank."""
+    for rank, (was, now) in enumerate(zip_longest(before, after), 1):
+        if was is None:
+            made.add((*now, rank), INSERT, at)
+        elif now is None:
+            made.add((*was, rank), DELETE, at)
+        elif not alike(was, now):
+            made.add((*was, rank), UPDATE_BEFORE, at)
+            made.add((*now, rank), UPDATE_AFTER, at)

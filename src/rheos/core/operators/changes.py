@@ -1,0 +1,44 @@
+"""Rows that are changes of a table: their columns, which of them go, and the one that was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import InputError
+from rheos.core.graph.changes import DELETE, OP, UPDATE_BEFORE
+from rheos.core.operators.records import Located
+from rheos.core.protocol.elements import Batch, visible
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.shown import shown
+
+_GOES = pa.array([UPDATE_BEFORE, DELETE])
+
+
+def table_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of the table of which rows are changes."""
+    return pa.schema([field for field in visible(schema) if field.name != OP])
+
+
+def goes(batch: Batch) -> npt.NDArray[np.bool_]:
+    """Which rows say what is there no more."""
+    found: npt.NDArray[np.bool_] = pc.is_in(batch.column(OP), _GOES).to_numpy(zero_copy_only=False)
+    return found
+
+
+def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
+    """The error of a row that is taken back, and had not come."""
+    record = row_values(batch, at)
+    return InputError(
+        "a row is taken back that was not there",
+        site=ctx.site,
+        operator=ctx.name,
+        record=shown(record),
+        key=", ".join(repr(record[key]) for key in keys),
+        hint="the changes of a row must come in their order: give the table its key, "
+        ".upserts(key=...).retractions()",
+    )

@@ -1,0 +1,91 @@
+"""`connect`: one function over the rows of two streams, in the order in which they arrive.
+
+Two plain functions, and functions that map, are called as the two methods of one.
+
+```python
+class Both(rh.CoProcessFunction):
+    def process_element1(self, sale, ctx: rh.ProcessContext):
+        yield {"item": sale.item, "count": sale.count}
+
+    def process_element2(self, gift, ctx: rh.ProcessContext):
+        if gift.count:
+            yield {"item": gift.item, "count": -gift.count}
+
+
+sales = pa.schema([("item", pa.string()), ("count", pa.int64())])
+gifts = pa.schema([("item", pa.string()), ("count", pa.int64()), ("to", pa.string())])
+check_example(
+    OperatorExample(
+        lambda sales, gifts: sales.connect(gifts).process(
+            Both(), returns={"item": str, "count": int}
+        ),
+        sales,
+        [
+            {"item": "tea", "count": 3},
+            Right({"item": "tea", "count": 1, "to": "ada"}),
+            Right({"item": "jam", "count": 0, "to": "bo"}),
+            {"item": "jam", "count": 2},
+        ],
+        right=gifts,
+    ),
+    {
+        "out": [
+            {"item": "tea", "count": 3},
+            {"item": "tea", "count": -1},
+            {"item": "jam", "count": 2},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rheos.core.graph.connected_functions import RunningFunction
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.unkeyed import Form, UnkeyedFunctionOperator
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.state.unkeyed import unkeyed_shapes
+
+Records = tuple[type | None, type | None]
+"""Of each port: the class of its records, where there is one."""
+
+
+@dataclass(frozen=True)
+class CoProcessSpec(OperatorSpec):
+    """A function with a method for the rows of each of two ports."""
+
+    fn: RunningFunction
+    methods: tuple[str, str]
+    form: Form
+    """How the methods are called, and what they give."""
+    records: Records
+    side_outputs: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "co_process"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        takes = list(zip(self.methods, self.records, strict=True))
+        return UnkeyedFunctionOperator(ctx, self.fn, self.side_outputs, takes, self.form)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return dict(unkeyed_shapes(self.fn))
+
+    def summary(self) -> str:
+        return f"takes {spelled(self.records)}"
+
+
+def spelled(records: Records) -> str:
+    """What a function of two streams takes, on one line."""
+    return " and ".join("named rows" if one is None else one.__name__ for one in records)
+
+
+class TwoFunctions(RunningFunction):
+    """A plain function for each stream."""
+
+    def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
+        self.first, self.second = first, second

@@ -1,0 +1,196 @@
+"""The core of process functions whose state is columns: rows and timers reach them many at a time.
+
+A delivery is a batch. It is cut where a timer is due among its rows: those before it are called for,
+then the timer, then those behind it.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from rheos.core.graph.nodes import ProcessSpec
+from rheos.core.graph.state import keyed_declarations
+from rheos.core.operators.calls import Stamps
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.keyed_state import make_backend
+from rheos.core.operators.process_core import ProcessCore
+from rheos.core.operators.records import with_hidden
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.core.protocol.hashing import NullKeyError
+from rheos.core.state.columnar.state import columnar_state
+from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.slots import Slots
+from rheos.core.state.timers import Timer, TimerQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A batch, the slots of its rows, and their hidden columns."""
+
+    batch: Batch
+    slots: Slots
+    stamps: Stamps | None
+    marks: Stamps | None
+    reached: Stamps | None
+    event_times: Stamps | None
+    """Of the calls for the rows, where state expires by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimers:
+    """Timers that are due, in their order."""
+
+    queue: TimerQueue
+    until_ms: int
+    timers: list[Timer]
+    times: Stamps
+    slots: Slots
+    event_times: Stamps | None
+    """Of their calls, where state expires by them."""
+
+
+class ColumnarCore(ProcessCore):
+    """Cuts deliveries, and keeps the columns."""
+
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, texts: Texts | None = None) -> None:
+        self.ctx = ctx
+        self.port = port = ctx.ports[0]
+        self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
+        self.codecs = [self.codec]
+        self.scope = KeyScope(ctx.clock)
+        self.watermark_ms = MIN_TIMESTAMP_MS
+        self.backend = make_backend(ctx, self.codec, self.scope)
+        self.timers = self.backend.timers(event_time=TS in port.schema.names)
+        # Subtasks that share a process must not share the user's object.
+        self.function = copy.deepcopy(spec.fn)
+        declared: Any = keyed_declarations(self.function).values()
+        self.state = columnar_state(declared, self.codec, self.backend, texts)
+        self._expires_by_event_time = self.state.goes_by_event_time()
+
+    def next_keys(self) -> None:
+        self.backend.forget()
+        self.state.forget()
+        self.watermark_ms = self.scope.passed_ms = MIN_TIMESTAMP_MS
+
+    # --- what a form of functions does ----------------------------------------------------------------
+
+    @abstractmethod
+    def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
+        """Calls for the rows from `start` to before `stop`, and gives the row that is next. It may be
+        one before `stop`, where a timer was registered that is due before that row."""
+
+    @abstractmethod
+    def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
+        """Calls for timers, and gives how many were called for: at least one."""
+
+    def _flush(self) -> Iterator[Out]:
+        """What has been emitted, and was not given yet."""
+        return iter(())
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def deliver_batch(
+        self,
+        port: int,
+        batch: Batch,
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        start, rows = 0, batch.num_rows
+        if not rows:
+            return
+        try:
+            slots = self.state.enter([batch.column(name) for name in self.port.keys])
+        except NullKeyError as error:
+            raise error.located_in(batch, self.port.keys, self.port.keyed_at) from None
+        delivery = Delivery(batch, slots, stamps, marks, reached, self._event_times(stamps, reached))
+        queue = self.timers.event
+        while start < rows:
+            stop = rows
+            if reached is not None and queue.heap:
+                until_ms = int(reached[start])
+                if queue.heap[0][0] <= until_ms:
+                    self.watermark_ms = max(self.watermark_ms, until_ms)
+                    # A timer for a time that the watermark has passed fires once the watermark
+                    # advances from its value at the row before, and is called with that value.
+                    if start:
+                        self._passed(int(reached[start - 1]))
+                    yield from self._fire(queue, until_ms)
+                next_ms = queue.next_ms()
+                if next_ms is not None:
+                    # One that is left and overdue waits until the watermark advances.
+                    stop = int(np.searchsorted(reached, max(next_ms, until_ms + 1)))
+            start = yield from self._rows(delivery, start, stop)
+        if reached is not None:
+            self._passed(int(reached[-1]))
+        yield from self._flush()
+        self.state.leave()
+
+    def _event_times(self, *times: Stamps | None) -> Stamps | None:
+        """Of calls: the latest of these and of what has passed; None where no state expires by them."""
+        if not self._expires_by_event_time:
+            return None
+        passed_ms = np.array(self.scope.passed_ms, np.int64)
+        return reduce(np.maximum, [each for each in times if each is not None], passed_ms)
+
+    def _passed(self, timestamp_ms: int) -> None:
+        """Notes that all rows and timers up to there have been called for: state that has expired by
+        then may go, and a timer registered up to there waits until the watermark advances."""
+        self.scope.passed_ms = max(self.scope.passed_ms, timestamp_ms)
+        self.timers.event.fired(timestamp_ms)
+
+    def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
+        yield from self._fire_all(self.timers.event, until_ms)
+        self._passed(until_ms)
+
+    def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
+        yield from self._fire_all(self.timers.processing, until_ms)
+
+    def _fire_all(self, queue: TimerQueue, until_ms: int) -> Iterator[Out]:
+        next_ms = queue.next_ms()
+        if next_ms is not None and next_ms <= until_ms:
+            yield from self._fire(queue, until_ms)
+            yield from self._flush()
+            self.state.leave()
+
+    def _fire(self, queue: TimerQueue, until_ms: int) -> Iterator[Out]:
+        limit = self.ctx.batch_rows
+        while True:
+            due: list[Timer] = []
+            while len(due) < limit and (timer := queue.pop(until_ms)) is not None:
+                due.append(timer)
+            if not due:
+                return
+            times = np.array([timestamp_ms for timestamp_ms, _ in due], np.int64)
+            slots = self.state.enter_keys([key for _, key in due])
+            # A timer of the clock is called at what event time has passed.
+            own = times if queue is self.timers.event else np.full(len(due), MIN_TIMESTAMP_MS)
+            event_times = self._event_times(own)
+            called = yield from self._timers(DueTimers(queue, until_ms, due, times, slots, event_times))
+            for timestamp_ms, key in due[called:]:
+                queue.add(timestamp_ms, key)
+
+    # --- outputs --------------------------------------------------------------------------------------
+
+    def _batches(
+        self,
+        tag: str,
+        shown: Batch,
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        """The visible columns of an output that someone reads, with the hidden ones, in batches."""
+        whole = with_hidden(shown, self.ctx.outputs[tag].schema, stamps, marks, reached)
+        for start in range(0, whole.num_rows, self.ctx.batch_rows):
+            yield Out(whole.slice(start, self.ctx.batch_rows), tag)

@@ -1,0 +1,128 @@
+"""What a method finds around it: constants, classes of records, and dicts of constants as tables."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.core.operators.compiled.values import BITS_64, KINDS, ZEROS, CannotCompile, Kind
+from rheos.core.state.columnar.texts import Texts
+
+_MOST_PLACES = 1 << 20
+"""A table has a place for each combination of the values of its key."""
+
+DTYPES: dict[Kind, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.int64}
+
+MISSING = object()
+"""A name that stands for nothing."""
+
+
+class Around:
+    """The names that a function sees, beside its own."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        cells = function.__closure__ or ()
+        self._closure = {}
+        for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+            try:
+                self._closure[name] = cell.cell_contents
+            except ValueError:
+                continue
+        self._globals = function.__globals__
+
+    def find(self, name: str) -> Any:
+        """MISSING where there is none."""
+        for names in (self._closure, self._globals, vars(builtins)):
+            if name in names:
+                return names[name]
+        return MISSING
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A dict of constants: the parts of its keys, sorted, and a place for each combination of them."""
+
+    kinds: tuple[Kind, ...]
+    """Of the parts of a key."""
+    parts: tuple[npt.NDArray[np.int64], ...]
+    places: npt.NDArray[np.int64]
+    """For each combination the number of its value; -1 where the dict has none."""
+    kind: Kind
+    values: npt.NDArray[Any]
+    nulls: npt.NDArray[np.bool_] | None
+    """None where no value is None."""
+
+
+def table_of(given: Any, name: str, texts: Texts, line: int) -> Table:
+    """Of a dict, or of a collection, which is a dict of its members. Raises CannotCompile."""
+    if isinstance(given, Mapping):
+        members = dict(given)
+    elif isinstance(given, set | frozenset | tuple | list):
+        members = dict.fromkeys(given, True)
+    else:
+        raise CannotCompile(f"{name} is {type(given).__name__}, which is no dict of constants", line)
+    keys = [key if isinstance(key, tuple) else (key,) for key in members]
+    if not keys:
+        raise CannotCompile(f"{name} is empty", line)
+    whole = [isinstance(key, tuple) for key in members]
+    if any(whole) != all(whole) or len({len(key) for key in keys}) != 1:
+        raise CannotCompile(f"the keys of {name} are not all of one form", line)
+    columns = list(zip(*keys, strict=True))
+    kinds = tuple(_kind_of(column, f"a key of {name}", line) for column in columns)
+    if any(kind not in ("int", "bool", "str") for kind in kinds):
+        raise CannotCompile(f"keys of {name} are neither int, bool nor str", line)
+    numbers = [
+        _numbers(column, kind, texts, f"a key of {name}", line)
+        for column, kind in zip(columns, kinds, strict=True)
+    ]
+    parts = tuple(np.unique(column) for column in numbers)
+    sizes = [len(part) for part in parts]
+    if int(np.prod(sizes, dtype=np.float64)) > _MOST_PLACES:
+        raise CannotCompile(
+            f"{name} has keys of too many combinations: {' x '.join(map(str, sizes))}", line
+        )
+    places = np.full(sizes, -1, np.int64)
+    found = tuple(np.searchsorted(part, column) for part, column in zip(parts, numbers, strict=True))
+    places[found] = np.arange(len(keys))
+    values = tuple(members.values())
+    kind = _kind_of(values, f"a value of {name}", line, nullable=True)
+    nulls = np.array([value is None for value in values])
+    filled = [_nothing(kind) if value is None else value for value in values]
+    made = _numbers(filled, kind, texts, f"a value of {name}", line).astype(DTYPES[kind])
+    return Table(kinds, parts, places.reshape(-1), kind, made, nulls if nulls.any() else None)
+
+
+def _nothing(kind: Kind) -> Any:
+    return "" if kind == "str" else eval(ZEROS[kind])
+
+
+def _kind_of(values: Any, what: str, line: int, *, nullable: bool = False) -> Kind:
+    classes = {type(value) for value in values}
+    if nullable and len(classes) > 1:
+        classes.discard(type(None))
+    kinds = {KINDS.get(cls) for cls in classes}
+    if len(kinds) != 1 or kinds & {None, "none"}:
+        names = ", ".join(sorted(cls.__name__ for cls in classes))
+        raise CannotCompile(f"{what} is {names}, and has to be one of int, float, bool and str", line)
+    kind = kinds.pop()
+    assert kind is not None
+    return kind
+
+
+def _numbers(values: Any, kind: Kind, texts: Texts, what: str, line: int) -> npt.NDArray[Any]:
+    if kind == "str":
+        return texts.codes(values).astype(np.int64)
+    if kind == "int" and any(value not in BITS_64 for value in values):
+        raise CannotCompile(f"{what} is an integer beyond 64 bits", line)
+    if kind == "float":
+        return np.array(values, np.float64)
+    return np.array([int(value) for value in values], np.int64)
+
+
+Resolve = Callable[[str], Any]

@@ -1,0 +1,567 @@
+"""Expressions of a method, written as plain typed Python: each part in its order, and once."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rheos.core.operators.compiled.constants import MISSING, Around, Table, table_of
+from rheos.core.operators.compiled.scope import MethodScope
+from rheos.core.operators.compiled.values import (
+    BITS_64,
+    KINDS,
+    NONE,
+    PYTHON_NAMES,
+    ZEROS,
+    CannotCompile,
+    Kind,
+    Value,
+    constant,
+)
+from rheos.core.operators.compiled.writer import Parameter, Writer
+
+_TOO_LARGE = "an integer beyond 64 bits, which compiled functions compute in"
+_TOO_LARGE_HINT = (
+    "keep the numbers smaller, or run the function as it is, without rh.compiled: integers of Python "
+    "have no bounds"
+)
+
+_ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "add"),
+    ast.Sub: ("-", "sub"),
+    ast.Mult: ("*", "mul"),
+    ast.Div: ("/", "truediv"),
+    ast.FloorDiv: ("//", "floordiv"),
+    ast.Mod: ("%", "mod"),
+}
+_BITS: dict[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+_ORDER: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+
+
+class Expressions:
+    """Writes expressions. What a name of the method stands for, its scope says."""
+
+    def __init__(self, writer: Writer, scope: MethodScope, around: Around) -> None:
+        self.out = writer
+        self.scope = scope
+        self.around = around
+
+    # --- values ---------------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """Writes what gives it. Raises CannotCompile."""
+        match node:
+            case ast.Constant(value=given):
+                return self.constant(given, node.lineno)
+            case ast.Name():
+                return self._name(node)
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.BinOp():
+                return self.binary(self.value(node.left), node.op, self.value(node.right), node.lineno)
+            case ast.UnaryOp():
+                return self._unary(node)
+            case ast.BoolOp():
+                return self._any_or_all(node)
+            case ast.Compare():
+                return Value("bool", self._compared(node))
+            case ast.IfExp():
+                return self._chosen(node)
+            case ast.Call():
+                return self._called(node)
+            case ast.Subscript():
+                return self._item(node)
+            case ast.NamedExpr(target=target, value=given):
+                value = self.value(given)
+                self.scope.assign(self.out, target.id, value, node.lineno)
+                return self.scope.variable(target.id, node.lineno)
+            case _:
+                raise self.refused(f"{_named(node)} cannot be compiled", node)
+
+    def refused(self, what: str, node: ast.AST, hint: str | None = None) -> CannotCompile:
+        return CannotCompile(what, getattr(node, "lineno", 0), hint)
+
+    def constant(self, given: Any, line: int) -> Value:
+        if not constant(given):
+            raise CannotCompile(
+                f"{given!r} cannot be compiled: values are int, float, bool and str", line
+            )
+        if given is None:
+            return NONE
+        kind = KINDS[type(given)]
+        if kind == "str":
+            return Value(kind, str(self.out.texts.code(given)))
+        if kind == "int" and given not in BITS_64:
+            raise CannotCompile(f"{given} is {_TOO_LARGE}", line, _TOO_LARGE_HINT)
+        if kind == "float" and not math.isfinite(given):
+            return Value(kind, str(given))
+        return Value(kind, f"({given!r})")
+
+    def _name(self, node: ast.Name) -> Value:
+        if self.scope.has(node.id):
+            return self.scope.variable(node.id, node.lineno)
+        given = self.around.find(node.id)
+        if given is MISSING:
+            raise self.refused(f"the name {node.id!r} stands for nothing", node)
+        return self.constant(given, node.lineno)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        found = self.scope.attribute(self.out, node)
+        if found is not None:
+            return found
+        given = self.object(node)
+        if given is MISSING:
+            raise self.refused(f"{ast.unparse(node)} cannot be compiled", node)
+        return self.constant(given, node.lineno)
+
+    def object(self, node: ast.expr) -> Any:
+        """What a name or an attribute of a module or class stands for; MISSING where it is neither."""
+        match node:
+            case ast.Name(id=name):
+                return MISSING if self.scope.has(name) else self.around.find(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self.scope.of_instance(name)
+            case ast.Attribute(value=of, attr=name):
+                owner = self.object(of)
+                return MISSING if owner is MISSING else getattr(owner, name, MISSING)
+            case _:
+                return MISSING
+
+    # --- arithmetic -----------------------------------------------------------------------------------
+
+    def binary(self, left: Value, op: ast.operator, right: Value, line: int) -> Value:
+        symbol = _ARITHMETIC.get(type(op), ("", ""))[0] or _BITS.get(type(op))
+        if symbol is None:
+            raise CannotCompile(f"{type(op).__name__} cannot be compiled", line)
+        for value in (left, right):
+            if value.kind in ("none", "str", "other"):
+                raise CannotCompile(
+                    f"{left.shown} {symbol} {right.shown} cannot be compiled",
+                    line,
+                    "texts are compared, looked up and passed on" if value.kind == "str" else None,
+                )
+        what = f"TypeError: {symbol} of {left.shown} and {right.shown}, and there it was None"
+        self.there(left, line, what)
+        self.there(right, line, what)
+        if type(op) in _BITS:
+            return self._bits(left, symbol, right, line)
+        name = _ARITHMETIC[type(op)][1]
+        large = (line, f"OverflowError: {symbol} gave {_TOO_LARGE}", _TOO_LARGE_HINT)
+        zero = (line, "ZeroDivisionError: division by zero")
+        if "float" in (left.kind, right.kind):
+            a, b = self.as_float(left), self.as_float(right)
+            if name in ("add", "sub", "mul"):
+                return Value("float", self.out.held(f"{a} {symbol} {b}"))
+            return Value(
+                "float", self.out.held(f"{name}_float({a}, {b}, failed, {self.out.failure(*zero)})")
+            )
+        a, b = self.as_int(left), self.as_int(right)
+        if name == "truediv":
+            unsure = self.out.failure(
+                line,
+                "OverflowError: / of integers beyond 2 ** 53, for which compiled division is not exact",
+                "divide floats, or smaller integers",
+            )
+            failures = f"{self.out.failure(*zero)}, {unsure}"
+            return Value("float", self.out.held(f"truediv({a}, {b}, failed, {failures})"))
+        numbers = [self.out.failure(*zero)] if name in ("floordiv", "mod") else []
+        numbers += [self.out.failure(*large)] if name != "mod" else []
+        return Value("int", self.out.held(f"{name}({a}, {b}, failed, {', '.join(numbers)})"))
+
+    def _bits(self, left: Value, symbol: str, right: Value, line: int) -> Value:
+        if "float" in (left.kind, right.kind):
+            raise CannotCompile(f"{left.shown} {symbol} {right.shown} is a TypeError", line)
+        if left.kind == right.kind == "bool":
+            return Value("bool", self.out.held(f"{left.code} {symbol} {right.code}"))
+        return Value("int", self.out.held(f"{self.as_int(left)} {symbol} {self.as_int(right)}"))
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            return Value("bool", self.out.held(f"not {self.truth(node.operand)}"))
+        value = self.value(node.operand)
+        match node:
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as given)):
+                return self.constant(-given, node.lineno)
+        if value.kind not in ("int", "float", "bool"):
+            raise self.refused(f"{ast.unparse(node)} of {value.shown} is a TypeError", node)
+        self.there(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
+        if value.kind == "float" and not isinstance(node.op, ast.Invert):
+            sign = "-" if isinstance(node.op, ast.USub) else ""
+            return Value("float", self.out.held(f"{sign}{value.code}"))
+        if value.kind == "float":
+            raise self.refused("~ of a float is a TypeError", node)
+        whole = self.as_int(value)
+        if isinstance(node.op, ast.USub):
+            number = self.out.failure(
+                node.lineno, f"OverflowError: - gave {_TOO_LARGE}", _TOO_LARGE_HINT
+            )
+            return Value("int", self.out.held(f"neg({whole}, failed, {number})"))
+        return Value("int", self.out.held(f"~{whole}" if isinstance(node.op, ast.Invert) else whole))
+
+    def as_float(self, value: Value) -> str:
+        return value.code if value.kind == "float" else f"float({value.code})"
+
+    def as_int(self, value: Value) -> str:
+        return value.code if value.kind == "int" else f"int64({value.code})"
+
+    def there(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
+        """Writes that the row fails where the value is None."""
+        if value.null:
+            with self.out.block(f"if {value.null}:"):
+                self.out.write(f"fail(failed, {self.out.failure(line, what, hint)})")
+
+    # --- truth ----------------------------------------------------------------------------------------
+
+    def truth(self, node: ast.expr) -> str:
+        """Writes what gives whether it is true, and gives the name of that."""
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                found = self.out.held(self.truth(values[0]))
+                self._further(
+                    found, op, values[1:], lambda each: self.out.write(f"{found} = {self.truth(each)}")
+                )
+                return found
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.out.held(f"not {self.truth(operand)}")
+            case ast.Compare():
+                return self._compared(node)
+            case _:
+                return self.is_true(self.value(node), node.lineno)
+
+    def is_true(self, value: Value, line: int) -> str:
+        match value.kind:
+            case "bool":
+                code = value.code
+            case "int":
+                code = f"{value.code} != 0"
+            case "float":
+                code = f"{value.code} != 0.0"
+            case "str":
+                code = f"{value.code} != {self.out.texts.code('')}"
+            case "none":
+                return "False"
+            case _:
+                raise CannotCompile(
+                    "the column has a type that cannot be compiled, but for passing it on", line
+                )
+        if value.null:
+            code = f"(not {value.null}) and {code}"
+        return code if code.isidentifier() else self.out.held(code)
+
+    def _further(
+        self, found: str, op: ast.boolop, values: list[ast.expr], then: Callable[[ast.expr], None]
+    ) -> None:
+        """Writes the further operands of `and` or `or`, each where those before it do not decide."""
+        if values:
+            head = f"if {found}:" if isinstance(op, ast.And) else f"if not {found}:"
+            with self.scope.perhaps(), self.out.block(head):
+                then(values[0])
+                self._further(found, op, values[1:], then)
+
+    # --- one of several -------------------------------------------------------------------------------
+
+    def _tried(self, node: ast.expr) -> Value:
+        """What it would be, without writing it."""
+        with self.out.trial(), self.scope.perhaps():
+            return self.value(node)
+
+    def _one_of(self, nodes: list[ast.expr], node: ast.expr) -> tuple[Kind, str, str]:
+        """The kind of what is one of these, and names that hold it and whether it is None."""
+        tried = [self._tried(each) for each in nodes]
+        kinds = {value.kind for value in tried} - {"none"}
+        if len(kinds) > 1 or "other" in kinds:
+            shown = " or ".join(dict.fromkeys(value.shown for value in tried))
+            raise self.refused(
+                f"{ast.unparse(node)} is {shown}, and a compiled value has one type", node
+            )
+        kind = kinds.pop() if kinds else "none"
+        nullable = any(value.null for value in tried)
+        null = self.out.held("False") if nullable else ""
+        return kind, self.out.held(ZEROS.get(kind, "0")), null
+
+    def _put(self, value: Value, name: str, null: str) -> None:
+        if value.kind != "none":
+            self.out.write(f"{name} = {value.code}")
+        if null:
+            self.out.write(f"{null} = {value.null or 'False'}")
+
+    def _any_or_all(self, node: ast.BoolOp) -> Value:
+        """The operand that decides, as Python gives it."""
+        kind, name, null = self._one_of(node.values, node)
+        first = self.value(node.values[0])
+        self._put(first, name, null)
+        true = self.out.held(self.is_true(first, node.lineno))
+
+        def then(each: ast.expr) -> None:
+            value = self.value(each)
+            self._put(value, name, null)
+            self.out.write(f"{true} = {self.is_true(value, node.lineno)}")
+
+        self._further(true, node.op, node.values[1:], then)
+        return Value(kind, name, null)
+
+    def _chosen(self, node: ast.IfExp) -> Value:
+        test = self.truth(node.test)
+        kind, name, null = self._one_of([node.body, node.orelse], node)
+        for head, branch in ((f"if {test}:", node.body), ("else:", node.orelse)):
+            with self.scope.perhaps(), self.out.block(head):
+                self._put(self.value(branch), name, null)
+        return Value(kind, name, null)
+
+    # --- comparisons ----------------------------------------------------------------------------------
+
+    def _compared(self, node: ast.Compare) -> str:
+        """Each pair in turn, as long as the comparisons hold."""
+        left = self.value(node.left)
+        found = self.out.held("True")
+
+        def pairs(left: Value, ops: list[ast.cmpop], others: list[ast.expr]) -> None:
+            if isinstance(ops[0], ast.In | ast.NotIn):
+                self.out.write(f"{found} = {self._member(left, ops[0], others[0], node)}")
+                if len(ops) > 1:
+                    raise self.refused("`in` among further comparisons cannot be compiled", node)
+                return
+            right = self.value(others[0])
+            self.out.write(f"{found} = {self._pair(left, ops[0], right, node)}")
+            if len(ops) > 1:
+                with self.scope.perhaps(), self.out.block(f"if {found}:"):
+                    pairs(right, ops[1:], others[1:])
+
+        pairs(left, node.ops, node.comparators)
+        return found
+
+    def _pair(self, left: Value, op: ast.cmpop, right: Value, node: ast.Compare) -> str:
+        if isinstance(op, ast.Is | ast.IsNot):
+            if "none" not in (left.kind, right.kind):
+                raise self.refused("`is` is compiled with None alone", node, "compare by ==")
+            other = left if right.kind == "none" else right
+            return f"{'' if isinstance(op, ast.Is) else 'not '}{other.null or 'False'}"
+        symbol = _ORDER[type(op)]
+        equality = symbol in ("==", "!=")
+        if "none" in (left.kind, right.kind) and equality:
+            other = left if right.kind == "none" else right
+            return f"{'' if symbol == '==' else 'not '}{other.null or 'False'}"
+        numbers = {left.kind, right.kind} <= {"int", "float", "bool"}
+        if not (numbers or (equality and left.kind == right.kind == "str")):
+            raise self.refused(f"{left.shown} {symbol} {right.shown} cannot be compiled", node)
+        if not equality:
+            what = f"TypeError: {symbol} of {left.shown} and {right.shown}, and there it was None"
+            self.there(left, node.lineno, what)
+            self.there(right, node.lineno, what)
+            return self._of_numbers(left, symbol, right)
+        same = self._of_numbers(left, "==", right)
+        if left.null and right.null:
+            same = (
+                f"(({left.null} and {right.null}) or (not {left.null} and not {right.null} and {same}))"
+            )
+        elif left.null or right.null:
+            same = f"(not {left.null or right.null} and {same})"
+        return same if symbol == "==" else f"not {same}"
+
+    def _of_numbers(self, left: Value, symbol: str, right: Value) -> str:
+        if {left.kind, right.kind} == {"int", "float"}:
+            turned = left.kind == "float"
+            whole, part = (right, left) if turned else (left, right)
+            found = self.out.held(f"compare({whole.code}, {part.code})")
+            if turned:
+                symbol = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(symbol, symbol)
+            return f"({found} {symbol} 0 and {found} != 2)"
+        if "float" in (left.kind, right.kind):
+            return f"({self.as_float(left)} {symbol} {self.as_float(right)})"
+        if left.kind == right.kind == "str":
+            return f"({left.code} {symbol} {right.code})"
+        return f"({self.as_int(left)} {symbol} {self.as_int(right)})"
+
+    def _member(self, left: Value, op: ast.cmpop, of: ast.expr, node: ast.Compare) -> str:
+        _, found = self._found(left, of, node.lineno)
+        return f"{'' if isinstance(op, ast.In) else 'not '}({found} >= 0)"
+
+    # --- dicts of constants ---------------------------------------------------------------------------
+
+    def _found(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
+        """The table of a dict or collection, and the name of the place where the key stands in it."""
+        if isinstance(of, ast.Tuple | ast.List | ast.Set):
+            given: Any = [self._literal(each) for each in of.elts]
+        else:
+            given = self.object(of)
+        name = ast.unparse(of)
+        if given is MISSING or isinstance(given, str):
+            raise CannotCompile(
+                f"{name} cannot be compiled", line, "look things up in dicts and sets of constants"
+            )
+        table = self.scope.table(given, lambda: table_of(given, name, self.out.texts, line))
+        parts = key if isinstance(key, list) else [key]
+        if len(parts) != len(table.kinds):
+            raise CannotCompile(f"the keys of {name} have another number of parts", line)
+        number = self.scope.number_of(table)
+        place, steps = "0", []
+        for at, (part, kind, known) in enumerate(zip(parts, table.kinds, table.parts, strict=True)):
+            numbers = {part.kind, kind} <= {"int", "bool"}
+            if part.kind != kind and not numbers:
+                raise CannotCompile(
+                    f"{name} is looked up by {part.shown}, and its keys are {PYTHON_NAMES[kind]}", line
+                )
+            column = self.out.parameter(
+                f"d{number}_p{at}", Parameter("table", f"{number}", "int", table, f"parts {at}")
+            )
+            code = part.code if part.kind in ("int", "str") else f"int64({part.code})"
+            step = self.out.held(f"place({column}, {code})")
+            if part.null:
+                self.out.write(f"{step} = -1 if {part.null} else {step}")
+            steps.append(step)
+            place = step if place == "0" else f"({place} * {len(known)} + {step})"
+        places = self.out.parameter(
+            f"d{number}_places", Parameter("table", f"{number}", "int", table, "places")
+        )
+        there = " and ".join(f"{step} >= 0" for step in steps)
+        return table, self.out.held(f"{places}[{place}] if {there} else -1")
+
+    def _literal(self, node: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            raise self.refused(f"{ast.unparse(node)} is no constant", node) from None
+
+    def _key(self, node: ast.expr) -> Value | list[Value]:
+        return (
+            [self.value(each) for each in node.elts]
+            if isinstance(node, ast.Tuple)
+            else self.value(node)
+        )
+
+    def _of_table(self, table: Table, found: str) -> Value:
+        """The value at the place; something where there is none."""
+        number = self.scope.number_of(table)
+        values = self.out.parameter(
+            f"d{number}_values", Parameter("table", f"{number}", table.kind, table, "values")
+        )
+        name = self.out.held(f"{values}[max({found}, 0)]")
+        null = ""
+        if table.nulls is not None:
+            nulls = self.out.parameter(
+                f"d{number}_nulls", Parameter("table", f"{number}", "bool", table, "nulls")
+            )
+            null = self.out.held(f"{nulls}[max({found}, 0)]")
+        return Value(table.kind, name, null)
+
+    def _item(self, node: ast.Subscript) -> Value:
+        of_key = self.scope.key_part(self.out, node)
+        if of_key is not None:
+            return of_key
+        table, found = self._found(self._key(node.slice), node.value, node.lineno)
+        number = self.out.failure(
+            node.lineno, f"KeyError: {ast.unparse(node.value)} has no such key", None
+        )
+        with self.out.block(f"if {found} < 0:"):
+            self.out.write(f"fail(failed, {number})")
+        return self._of_table(table, found)
+
+    def _get(self, of: ast.expr, arguments: list[ast.expr], node: ast.Call) -> Value:
+        """dict.get"""
+        table, found = self._found(self._key(arguments[0]), of, node.lineno)
+        value = self._of_table(table, found)
+        default = self.value(arguments[1]) if len(arguments) > 1 else NONE
+        if default.kind not in ("none", value.kind):
+            raise self.refused(
+                f"{ast.unparse(node)} is {value.shown} or {default.shown}, and a compiled value has "
+                "one type",
+                node,
+            )
+        name = value.code
+        if default.kind != "none":
+            name = self.out.held(f"{value.code} if {found} >= 0 else {default.code}")
+        if not (value.null or default.null):
+            return Value(value.kind, name)
+        null = self.out.held(f"{value.null or 'False'} if {found} >= 0 else {default.null or 'False'}")
+        return Value(value.kind, name, null)
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def _called(self, node: ast.Call) -> Value:
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[_] | [_, _], keywords=[]):
+                return self._get(of, node.args, node)
+        called = self.object(node.func)
+        if node.keywords or called is MISSING:
+            raise self._uncalled(node)
+        if called in (min, max) and len(node.args) > 1:
+            return self._least(node, "<" if called is min else ">")
+        if len(node.args) != 1:
+            raise self._uncalled(node)
+        if called is bool:
+            return Value("bool", self.out.held(self.truth(node.args[0])))
+        value = self.value(node.args[0])
+        if value.kind not in ("int", "float", "bool"):
+            raise self._uncalled(node)
+        line = node.lineno
+        self.there(value, line, f"TypeError: {ast.unparse(node)} of None")
+        if called is float:
+            return Value("float", self.out.held(self.as_float(value)))
+        if called in (int, math.floor, math.ceil, math.trunc):
+            if value.kind != "float":
+                return Value("int", self.out.held(self.as_int(value)))
+            rounding = {math.floor: "floor", math.ceil: "ceil"}.get(called)
+            code = f"{rounding}({value.code})" if rounding else value.code
+            numbers = [
+                self.out.failure(line, "ValueError: cannot convert float NaN to integer"),
+                self.out.failure(line, "OverflowError: cannot convert float infinity to integer"),
+                self.out.failure(
+                    line, f"OverflowError: {ast.unparse(node)} gave {_TOO_LARGE}", _TOO_LARGE_HINT
+                ),
+            ]
+            return Value("int", self.out.held(f"truncated({code}, failed, {', '.join(numbers)})"))
+        if called in (math.sqrt, math.fabs, math.isnan, math.isinf, math.isfinite):
+            part = self.as_float(value)
+            match called.__name__:
+                case "sqrt":
+                    number = self.out.failure(line, "ValueError: math domain error", None)
+                    return Value("float", self.out.held(f"sqrt({part}, failed, {number})"))
+                case "fabs":
+                    return Value("float", self.out.held(f"abs({part})"))
+                case "isnan":
+                    return Value("bool", self.out.held(f"{part} != {part}"))
+                case "isinf":
+                    return Value("bool", self.out.held(f"abs({part}) == inf"))
+                case _:
+                    return Value("bool", self.out.held(f"abs({part}) < inf"))
+        if called is abs:
+            if value.kind == "float":
+                return Value("float", self.out.held(f"abs({value.code})"))
+            number = self.out.failure(line, f"OverflowError: abs() gave {_TOO_LARGE}", _TOO_LARGE_HINT)
+            whole = self.out.held(self.as_int(value))
+            with self.out.block(f"if {whole} < 0:"):
+                self.out.write(f"{whole} = neg({whole}, failed, {number})")
+            return Value("int", whole)
+        raise self._uncalled(node)
+
+    def _least(self, node: ast.Call, symbol: str) -> Value:
+        """min and max: of those that are equal, the first."""
+        values = [self.value(each) for each in node.args]
+        kinds = {value.kind for value in values}
+        if len(kinds) > 1 or not kinds <= {"int", "float", "bool"}:
+            shown = ", ".join(value.shown for value in values)
+            raise self.refused(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node)
+        for value in values:
+            self.there(value, node.lineno, f"TypeError: {ast.unparse(node)}, and there it was None")
+        name = self.out.held(values[0].code)
+        for value in values[1:]:
+            with self.out.block(f"if {value.code} {symbol} {name}:"):
+                self.out.write(f"{name} = {value.code}")
+        return Value(values[0].kind, name)
+
+    def _uncalled(self, node: ast.Call) -> CannotCompile:
+        return self.refused(
+            f"{ast.unparse(node.func)}() cannot be compiled",
+            node,
+            "what may be called is min, max, abs, int, float, bool, get of a dict of constants, and "
+            "floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
+        )
+
+
+def _named(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    return text if len(text) < 60 else text[:57] + "..."

@@ -1,0 +1,254 @@
+"""A loop over rows, or over timers, around the body of a method: written, and compiled by numba."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.graph.compiled import MethodText, compiled_mark
+from rheos.core.graph.state import ValueState, keyed_declarations
+from rheos.core.operators.compiled.constants import DTYPES, Around
+from rheos.core.operators.compiled.expressions import Expressions
+from rheos.core.operators.compiled.scope import MethodScope, RecordField, Role, record_fields
+from rheos.core.operators.compiled.statements import Statements
+from rheos.core.operators.compiled.values import CannotCompile, Emitted, Kind, kind_of_column
+from rheos.core.operators.compiled.writer import Failure, OutputColumns, Parameter, Writer
+from rheos.core.state.columnar.column import check_column
+from rheos.core.state.columnar.texts import Texts
+
+_PASSES = 20
+"""Types of variables settle in a few passes: each adds one at the least."""
+
+FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
+"""The parameters of every loop, in their order."""
+
+TIMERS = ("timer_kinds", "timer_times", "timer_slots")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop, as text, and what it is called with behind the fixed parameters: `parameters`, the
+    columns of `outputs`, and those of timers, which it fills."""
+
+    role: Role
+    file: str
+    text: str
+    parameters: Mapping[str, Parameter]
+    outputs: Sequence[OutputColumns]
+    failures: Sequence[Failure]
+    timer_changes: int
+    timers_grow: bool
+
+    def grown(self) -> list[str]:
+        """Of the columns those that may grow, which the loop gives back."""
+        numbers = [f"{output.number}" for output in self.outputs if output.grows]
+        return [
+            name
+            for name in self.columns()
+            if name[1:].partition("_")[0] in numbers or (self.timers_grow and name in TIMERS)
+        ]
+
+    def columns(self) -> dict[str, Kind]:
+        """Of what is filled: by name, the kinds of their elements."""
+        found: dict[str, Kind] = {}
+        for output in self.outputs:
+            number = output.number
+            found |= {f"o{number}_calls": "int", f"o{number}_order": "int"}
+            for at, column in enumerate(output.columns):
+                if column.name in output.taken:
+                    continue
+                found[f"o{number}_{at}"] = column.kind
+                if column.nullable:
+                    found[f"z{number}_{at}"] = "bool"
+        return found | dict.fromkeys(TIMERS if self.timer_changes else (), "int")
+
+
+@dataclass(frozen=True)
+class Typing:
+    """What the loops of a function depend on, beside its text."""
+
+    schema: pa.Schema
+    """Of the visible columns."""
+    keys: tuple[str, ...]
+    record: type | None
+    event_time: bool
+    outputs: Mapping[str, Emitted | None]
+    """By tag; None where it is not known, as nobody reads it."""
+
+
+def loops_of(function: Any, typing: Typing, texts: Texts) -> dict[Role, Loop]:
+    """The loops of a function that is to be compiled. Its texts get their codes first.
+
+    Raises CannotCompile, with the file.
+    """
+    mark = compiled_mark(function)
+    assert mark is not None
+    states: dict[str, ValueState[Any]] = {}
+    for declared in keyed_declarations(function).values():
+        check_column(declared, "a compiled function", needs_default=False, may_expire=False)
+        assert isinstance(declared, ValueState)
+        states[declared.name] = declared
+    keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]
+    fields = record_fields(typing.schema, typing.record)
+    found: dict[Role, Loop] = {}
+    roles: tuple[tuple[Role, str], ...] = (("rows", "process_element"), ("timers", "on_timer"))
+    for role, name in roles:
+        text = mark.methods.get(name)
+        if text is None:
+            continue
+        try:
+            method = getattr(type(function), name)
+            found[role] = _loop(role, text, method, function, states, keys, fields, typing, texts)
+        except CannotCompile as refused:
+            refused.file = text.file
+            raise
+    return found
+
+
+def _loop(
+    role: Role,
+    text: MethodText,
+    method: types.FunctionType,
+    function: Any,
+    states: Mapping[str, ValueState[Any]],
+    keys: Sequence[tuple[str, Kind]],
+    fields: Mapping[str, RecordField],
+    typing: Typing,
+    texts: Texts,
+) -> Loop:
+    tree = text.tree()
+    arguments = [each.arg for each in tree.args.args]
+    odd = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or tree.args.defaults
+    if len(arguments) != 3 or odd or tree.args.posonlyargs:
+        raise CannotCompile(f"{tree.name} takes (self, record, ctx)", tree.lineno)
+    if any(isinstance(one, ast.Call) or not _is_plain(one) for one in tree.decorator_list):
+        raise CannotCompile(f"{tree.name} is decorated, which cannot be compiled", tree.lineno)
+    scope = MethodScope(
+        role,
+        arguments,
+        function,
+        states,
+        fields,
+        keys,
+        record=typing.record,
+        event_time=typing.event_time,
+    )
+    for _ in range(_PASSES):
+        scope.settled, scope.assigned = True, set()
+        writer = Writer(texts)
+        expressions = Expressions(writer, scope, Around(method))
+        statements = Statements(writer, scope, expressions, typing.outputs)
+        with writer.indented(3):
+            statements.body(tree.body)
+        if scope.settled:
+            break
+    else:
+        raise CannotCompile("the types of its variables do not settle", tree.lineno)
+    outputs = list(writer.outputs.values())
+    loop = Loop(
+        role,
+        text.file,
+        "",
+        writer.parameters,
+        outputs,
+        writer.failures,
+        writer.timer_changes,
+        writer.timers_grow,
+    )
+    return replace(loop, text="\n".join(_around(role, writer, scope, loop)) + "\n")
+
+
+def _is_plain(node: ast.expr) -> bool:
+    return ast.unparse(node) in ("override", "typing.override")
+
+
+def _around(role: Role, writer: Writer, scope: MethodScope, loop: Loop) -> list[str]:
+    """The loop around the lines of the body."""
+    body = writer.lines
+    columns = list(loop.columns())
+    head = Writer(writer.texts)
+    with head.block(f"def loop({', '.join([*FIXED, *writer.parameters, *columns])}):"):
+        for output in loop.outputs:
+            head.write(f"o{output.number} = 0")
+        for name in ("emitted", "timers", "changes"):
+            head.write(f"{name} = 0")
+        for name in ("next_timer", "next_clock"):
+            head.write(f"{name} = latest")
+        head.write("i = start")
+        with head.block("while i < stop:"):
+            if role == "rows" and writer.timer_changes:
+                with head.block("if next_timer <= reached[i]:"):
+                    head.write("break")
+            head.write("slot = slots[i]")
+            if role == "timers":
+                head.write("timestamp = stamps[i]")
+            scope.declared(head)
+            head.write("returned = False")
+            head.write("for once in range(1):")
+            head.lines += body or ["            pass"]
+            with head.block("if failed[0] != 0:"):
+                head.write("break")
+            head.write("i += 1")
+            if role == "timers" and writer.timer_changes:
+                with head.block("if changes > 0 or min(next_timer, next_clock) <= until:"):
+                    head.write("break")
+        counts = ["i", "timers", *(f"o{output.number}" for output in loop.outputs)]
+        for at, name in enumerate(counts):
+            head.write(f"result[{at}] = {name}")
+        grown = loop.grown()
+        head.write(f"return ({', '.join(grown)},)" if grown else "return 0")
+    return head.lines
+
+
+_made: dict[Any, Any] = {}
+"""The loops of this process: subtasks and attempts share them."""
+
+
+def compiled_loop(loop: Loop) -> Any:
+    """The loop as machine code, made once in a process."""
+    kinds = tuple((p.source, p.kind) for p in loop.parameters.values())
+    key = loop.text, kinds, tuple(loop.columns().items())
+    if key not in _made:
+        _made[key] = _compiled(loop)
+    return _made[key]
+
+
+def _compiled(loop: Loop) -> Any:
+    import numba
+    import numpy as np
+    from numba import types as nb
+
+    from rheos.core.operators.compiled import arithmetic
+
+    around: dict[str, Any] = {
+        **arithmetic.NAMES,
+        "latest": (1 << 63) - 1,
+        "int64": np.int64,
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "nan": float("nan"),
+        "inf": float("inf"),
+    }
+    exec(compile(loop.text, f"<compiled {loop.role} of {loop.file}>", "exec"), around)
+
+    def array(dtype: Any, *, readonly: bool) -> Any:
+        return nb.Array(numba.from_dtype(np.dtype(dtype)), 1, "C", readonly=readonly)
+
+    def of(parameter: Parameter) -> Any:
+        if parameter.kind == "str" and parameter.source != "table":
+            return array(np.int32, readonly=parameter.source != "state")
+        own = parameter.source in ("state", "present", "changed")
+        return array(DTYPES[parameter.kind], readonly=not own)
+
+    whole = array(np.int64, readonly=False)
+    given = array(np.int64, readonly=True)
+    slots = array(np.int32, readonly=True)
+    signature = [*[nb.int64] * 5, whole, whole, slots, given, given]
+    signature += [of(parameter) for parameter in loop.parameters.values()]
+    signature += [array(DTYPES[kind], readonly=False) for kind in loop.columns().values()]
+    return numba.njit(tuple(signature), error_model="numpy")(around["loop"])

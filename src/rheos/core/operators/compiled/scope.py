@@ -1,0 +1,320 @@
+"""What the names of a method stand for: its parameters, its state, and its local variables."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from rheos.core.graph.state import ValueState
+from rheos.core.operators.compiled.constants import MISSING, Table
+from rheos.core.operators.compiled.values import (
+    KINDS,
+    NONE,
+    PYTHON_NAMES,
+    ZEROS,
+    CannotCompile,
+    Kind,
+    Value,
+    Variable,
+    kind_of_column,
+)
+from rheos.core.operators.compiled.writer import Parameter, Writer
+from rheos.core.protocol.annotations import hints_of, without_none
+
+Role = Literal["rows", "timers"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordField:
+    """A field of the record: the column it is read from, and what its values are."""
+
+    column: str
+    kind: Kind
+    nullable: bool
+
+
+def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordField]:
+    """By name, of a dataclass or of named rows. `schema` has the visible columns."""
+    columns = {
+        field.name: RecordField(field.name, kind_of_column(field.type), field.nullable)
+        for field in schema
+    }
+    if record is None:
+        return columns
+    hints = hints_of(record)
+    found = {}
+    for field in dataclasses.fields(record):
+        if not field.init or field.name not in columns:
+            continue
+        column = columns[field.name]
+        annotation = without_none(hints[field.name])[0]
+        if annotation is float and column.kind == "int":
+            column = dataclasses.replace(column, kind="float")
+        elif isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+            column = dataclasses.replace(column, kind="other")
+        found[field.name] = column
+    return found
+
+
+class MethodScope:
+    """Of one method, and all passes over it: variables keep the types that were found."""
+
+    def __init__(
+        self,
+        role: Role,
+        arguments: Sequence[str],
+        instance: object,
+        states: Mapping[str, ValueState[Any]],
+        fields: Mapping[str, RecordField],
+        keys: Sequence[tuple[str, Kind]],
+        *,
+        record: type | None,
+        event_time: bool,
+    ) -> None:
+        self.role = role
+        self.instance = instance
+        self.states = states
+        self.fields = fields
+        self.keys = keys
+        self.record = record
+        self.event_time = event_time
+        self._self, self._given, self._context = arguments
+        self.types: dict[str, Variable] = {}
+        self.settled = True
+        """Whether a pass has found no new types."""
+        self.assigned: set[str] = set()
+        """The variables that are surely set here."""
+        self._tables: dict[int, Table] = {}
+        self._numbers: dict[int, int] = {}
+
+    # --- local variables ------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        return name in self.types or name in (self._self, self._given, self._context)
+
+    def variable(self, name: str, line: int) -> Value:
+        if name == self._given and self.role == "timers" and name not in self.types:
+            return Value("int", "timestamp")
+        if name not in self.types:
+            raise CannotCompile(f"{name} as a whole cannot be compiled", line, "use its fields")
+        if name not in self.assigned:
+            raise CannotCompile(
+                f"{name} may not be set here", line, f"set {name} before, on every way that leads here"
+            )
+        variable = self.types[name]
+        null = f"z_{name}" if variable.nullable else ""
+        if variable.kind == "none":
+            return NONE
+        return Value(variable.kind, f"v_{name}", null, variable.column)
+
+    def assign(self, out: Writer, name: str, value: Value, line: int) -> None:
+        if name in (self._self, self._given, self._context):
+            raise CannotCompile(
+                f"{name} is set anew, which cannot be compiled", line, "take another name"
+            )
+        column = value.column if value.kind == "other" else None
+        given = Variable(value.kind, bool(value.null), column)
+        before = self.types.get(name)
+        joined = given if before is None else before.joined(given)
+        if joined is None:
+            assert before is not None
+            raise CannotCompile(
+                f"{name} is {PYTHON_NAMES[before.kind]} and then {PYTHON_NAMES[given.kind]}, and a "
+                "compiled variable has one type",
+                line,
+                "take another name, or convert: float(...)",
+            )
+        if joined != before:
+            self.types[name] = joined
+            self.settled = False
+        if value.kind not in ("none", "other"):
+            out.write(f"v_{name} = {value.code}")
+        if joined.nullable:
+            out.write(f"z_{name} = {value.null or 'False'}")
+        self.assigned.add(name)
+
+    def declared(self, out: Writer) -> None:
+        """Writes all variables, with nothing in them."""
+        for name, variable in self.types.items():
+            if variable.kind in ZEROS:
+                out.write(f"v_{name} = {ZEROS[variable.kind]}")
+            if variable.nullable:
+                out.write(f"z_{name} = True")
+
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """What is set within may not be set behind it."""
+        before = set(self.assigned)
+        yield
+        self.assigned = before
+
+    # --- what the method is handed --------------------------------------------------------------------
+
+    def field(self, node: ast.expr) -> RecordField | None:
+        """The field of the record that this is; None where it is none."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=of), attr=name):
+                pass
+            case ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str() as name)):
+                pass
+            case _:
+                return None
+        if self.role != "rows" or of != self._given or of in self.types:
+            return None
+        if name not in self.fields:
+            raise CannotCompile(f"the record has no field {name!r} that can be compiled", node.lineno)
+        return self.fields[name]
+
+    def is_record(self, node: ast.expr) -> bool:
+        return self.role == "rows" and isinstance(node, ast.Name) and node.id == self._given
+
+    def state(self, node: ast.expr) -> ValueState[Any] | None:
+        """The state that `self.name` is."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
+                return self.states.get(name)
+        return None
+
+    def is_context(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._context
+
+    def attribute(self, out: Writer, node: ast.Attribute) -> Value | None:
+        """What an attribute of the record, a state or the context is; None of anything else."""
+        field = self.field(node)
+        if field is not None:
+            return self.read_field(out, field)
+        declared = self.state(node.value) if node.attr == "value" else None
+        if declared is not None:
+            return self.read_state(out, declared)
+        if self.state(node) is not None:
+            raise CannotCompile(f"{ast.unparse(node)} as a whole cannot be compiled", node.lineno)
+        if not self.is_context(node.value):
+            return None
+        match node.attr:
+            case "key":
+                if len(self.keys) > 1:
+                    raise CannotCompile(
+                        "a key of several columns as a whole cannot be compiled",
+                        node.lineno,
+                        f"take its parts: {ast.unparse(node)}[0]",
+                    )
+                return self._key(out, 0, node.lineno)
+            case "timestamp":
+                if self.role == "timers":
+                    return Value("int", "timestamp")
+                return Value("int", out.held("stamps[i]")) if self.event_time else NONE
+            case "watermark":
+                code = "max(watermark, reached[i])" if self.role == "rows" else "watermark"
+                return Value("int", out.held(code))
+            case "processing_time":
+                return Value("int", "now")
+        raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", node.lineno)
+
+    def key_part(self, out: Writer, node: ast.Subscript) -> Value | None:
+        """`ctx.key[0]`, or `record["name"]`."""
+        field = self.field(node)
+        if field is not None:
+            return self.read_field(out, field)
+        match node:
+            case ast.Subscript(
+                value=ast.Attribute(value=of, attr="key"), slice=ast.Constant(value=int() as at)
+            ) if self.is_context(of) and len(self.keys) > 1:
+                if not 0 <= at < len(self.keys):
+                    raise CannotCompile(f"the key has {len(self.keys)} parts", node.lineno)
+                return self._key(out, at, node.lineno)
+        return None
+
+    def _key(self, out: Writer, at: int, line: int) -> Value:
+        name, kind = self.keys[at]
+        if kind == "other":
+            raise CannotCompile(f"the key {name!r} has a type that cannot be compiled", line)
+        return Value(kind, out.held(f"{out.parameter(f'k{at}', Parameter('key', str(at), kind))}[i]"))
+
+    def read_field(self, out: Writer, field: RecordField) -> Value:
+        if field.kind == "other":
+            return Value("other", "0", "", field.column)
+        number = list(self.fields.values()).index(field)
+        column = out.parameter(f"c{number}", Parameter("column", field.column, field.kind))
+        null = ""
+        if field.nullable:
+            nulls = out.parameter(f"n{number}", Parameter("nulls", field.column, "bool"))
+            null = out.held(f"{nulls}[i]")
+        return Value(field.kind, out.held(f"{column}[i]"), null)
+
+    def of_instance(self, name: str) -> Any:
+        """An attribute of the function itself; MISSING where it has none."""
+        return MISSING if name in self.states else getattr(self.instance, name, MISSING)
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def _arrays(self, out: Writer, declared: ValueState[Any]) -> tuple[str, str, str]:
+        name, kind = declared.name, KINDS[declared.type]
+        return (
+            out.parameter(f"s_{name}", Parameter("state", name, kind)),
+            out.parameter(f"p_{name}", Parameter("present", name, "bool")),
+            out.parameter(f"h_{name}", Parameter("changed", name, "bool")),
+        )
+
+    def read_state(self, out: Writer, declared: ValueState[Any]) -> Value:
+        values, present, _ = self._arrays(out, declared)
+        null = out.held(f"not {present}[slot]") if declared.default is None else ""
+        return Value(KINDS[declared.type], out.held(f"{values}[slot]"), null)
+
+    def write_state(self, out: Writer, declared: ValueState[Any], value: Value, line: int) -> None:
+        kind = KINDS[declared.type]
+        name = declared.name
+        if value.kind == "none" and declared.default is None:
+            self.clear_state(out, declared)
+            return
+        converted = {("bool", "int"): "int64", ("int", "float"): "float", ("bool", "float"): "float"}
+        code = value.code
+        if value.kind != kind:
+            if (value.kind, kind) not in converted:
+                raise CannotCompile(
+                    f"state {name!r} is declared as {PYTHON_NAMES[kind]}, and is given {value.shown}",
+                    line,
+                )
+            code = f"{converted[value.kind, kind]}({code})"
+        values, present, changed = self._arrays(out, declared)
+        if value.null and declared.default is None:
+            with out.block(f"if {value.null}:"):
+                self.clear_state(out, declared)
+            head = "else:"
+        else:
+            head = "if True:"
+            if value.null:
+                what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, and was given None"
+                with out.block(f"if {value.null}:"):
+                    out.write(f"fail(failed, {out.failure(line, what)})")
+        with out.block(head):
+            out.write(f"{values}[slot] = {code}")
+            out.write(f"{present}[slot] = True")
+            out.write(f"{changed}[slot] = True")
+
+    def clear_state(self, out: Writer, declared: ValueState[Any]) -> None:
+        values, present, changed = self._arrays(out, declared)
+        default = declared.type() if declared.default is None else declared.default
+        code = str(out.texts.code(default)) if isinstance(default, str) else f"({default!r})"
+        with out.block(f"if {present}[slot]:"):
+            out.write(f"{values}[slot] = {code}")
+            out.write(f"{present}[slot] = False")
+            out.write(f"{changed}[slot] = True")
+
+    # --- tables ---------------------------------------------------------------------------------------
+
+    def table(self, given: Any, make: Callable[[], Table]) -> Table:
+        """The table of an object, made once. Literals are objects of their own each time."""
+        key = id(given)
+        if key not in self._tables:
+            self._tables[key] = make()
+            self._kept = [*getattr(self, "_kept", []), given]
+        return self._tables[key]
+
+    def number_of(self, table: Table) -> int:
+        return self._numbers.setdefault(id(table), len(self._numbers))

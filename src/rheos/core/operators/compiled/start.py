@@ -1,0 +1,53 @@
+"""Whether a function that is marked can be compiled, and its core where it can."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from rheos.core.errors import ConfigurationError, ProgramError, Site
+from rheos.core.graph.compiled import compiled_mark
+from rheos.core.graph.nodes import ProcessSpec
+from rheos.core.operators.compiled.kernel import Typing, loops_of
+from rheos.core.operators.compiled.values import CannotCompile
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.process_core import ProcessCore
+from rheos.core.state.columnar.texts import Texts
+
+
+def check_compiles(function: Any, typing: Typing) -> bool:
+    """Whether it is compiled: it is not where it cannot be, and asks to be interpreted then.
+
+    Raises ProgramError, at the line that cannot be compiled, and ConfigurationError where there is no
+    compiler."""
+    mark = compiled_mark(function)
+    if mark is None:
+        return False
+    if find_spec("numba") is None:
+        raise ConfigurationError(
+            f"{type(function).__name__} is to be compiled, and there is no compiler",
+            hint="pip install 'rheos[compiled]'",
+        )
+    try:
+        loops_of(function, typing, Texts())
+    except (CannotCompile, ProgramError) as refused:
+        if mark.fallback == "interpret":
+            return False
+        if isinstance(refused, ProgramError):
+            raise
+        raise ProgramError(
+            f"{type(function).__name__} cannot be compiled: {refused.what}",
+            site=Site(refused.file, refused.line),
+            hint=f'{refused.hint or "write it otherwise"}; rh.compiled(fallback="interpret") runs what '
+            "cannot be compiled as it is",
+        ) from None
+    return True
+
+
+def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None:
+    """None where the function is interpreted."""
+    from rheos.core.operators.compiled.core import CompiledCore, typing_of
+
+    if not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):
+        return None
+    return CompiledCore(ctx, spec)

@@ -1,0 +1,423 @@
+"""Statements of a method, written as plain typed Python."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.operators.compiled.constants import MISSING
+from rheos.core.operators.compiled.expressions import Expressions
+from rheos.core.operators.compiled.scope import MethodScope
+from rheos.core.operators.compiled.values import (
+    CannotCompile,
+    Emitted,
+    Kind,
+    Value,
+    kind_of_column,
+)
+from rheos.core.operators.compiled.writer import OutputColumn, OutputColumns, Writer
+
+_TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
+"""How a change of timers is noted."""
+
+
+class Statements:
+    """Writes the body of a method. `outputs` are the columns of each output, by tag."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        scope: MethodScope,
+        expressions: Expressions,
+        outputs: Mapping[str, Emitted | None],
+    ) -> None:
+        self.out = writer
+        self.scope = scope
+        self.expressions = expressions
+        self.outputs = outputs
+        self._loops = 0
+        self._returns = False
+        """Whether the method returns within a loop."""
+
+    def body(self, nodes: Sequence[ast.stmt]) -> bool:
+        """Writes them. Whether what is behind them is never reached."""
+        return any(self._statement(node) for node in nodes)
+
+    def _statement(self, node: ast.stmt) -> bool:
+        match node:
+            case (
+                ast.Pass()
+                | ast.Expr(value=ast.Constant())
+                | ast.Expr(value=ast.YieldFrom(value=ast.Tuple(elts=[])))
+            ):
+                pass
+            case ast.Expr(value=ast.Yield(value=given)) if given is not None:
+                self._emit("", given)
+            case ast.Expr(value=ast.Call() as call):
+                self._call(call)
+            case ast.Assign(targets=[target], value=given):
+                self._assign(target, given)
+            case ast.AnnAssign(target=target, value=given) if given is not None:
+                self._assign(target, given)
+            case ast.AugAssign(target=target, op=op, value=given):
+                before = self.expressions.value(_read(target))
+                value = self.expressions.binary(before, op, self.expressions.value(given), node.lineno)
+                self._put(target, value)
+            case ast.If():
+                return self._if(node)
+            case ast.While(orelse=[]):
+                self._while(node)
+            case ast.For(orelse=[]):
+                self._for(node)
+            case ast.Return(value=given):
+                self._return(given)
+                return True
+            case ast.Break() | ast.Continue():
+                self.out.write("break" if isinstance(node, ast.Break) else "continue")
+                return True
+            case _:
+                text = ast.unparse(node).splitlines()[0]
+                raise CannotCompile(f"{text[:60]!r} cannot be compiled", node.lineno)
+        return False
+
+    # --- assignments ----------------------------------------------------------------------------------
+
+    def _assign(self, target: ast.expr, given: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple):
+            if len(target.elts) != len(given.elts):
+                raise CannotCompile("there are not as many values as names", target.lineno)
+            values = [self._held(self.expressions.value(each)) for each in given.elts]
+            for name, value in zip(target.elts, values, strict=True):
+                self._put(name, value)
+            return
+        self._put(target, self.expressions.value(given))
+
+    def _held(self, value: Value) -> Value:
+        if value.kind in ("none", "other"):
+            return value
+        null = self.out.held(value.null) if value.null else ""
+        return Value(value.kind, self.out.held(value.code), null)
+
+    def _put(self, target: ast.expr, value: Value) -> None:
+        line = target.lineno
+        match target:
+            case ast.Name(id=name):
+                self.scope.assign(self.out, name, value, line)
+                return
+            case ast.Attribute(value=of, attr="value"):
+                declared = self.scope.state(of)
+                if declared is not None:
+                    self.scope.write_state(self.out, declared, value, line)
+                    return
+        raise CannotCompile(
+            f"{ast.unparse(target)} is set, which cannot be compiled",
+            line,
+            "set local variables, and state by `self.name.value = ...`",
+        )
+
+    # --- control --------------------------------------------------------------------------------------
+
+    def _if(self, node: ast.If) -> bool:
+        test = self.expressions.truth(node.test)
+        before = set(self.scope.assigned)
+        with self.out.block(f"if {test}:"):
+            ended = self.body(node.body)
+        behind = self.scope.assigned
+        self.scope.assigned = before
+        if not node.orelse:
+            return False
+        with self.out.block("else:"):
+            other = self.body(node.orelse)
+        if ended:
+            return other
+        self.scope.assigned = behind if other else behind & self.scope.assigned
+        return False
+
+    def _while(self, node: ast.While) -> None:
+        self._loops += 1
+        with self.scope.perhaps(), self.out.block("while failed[0] == 0:"):
+            test = self.expressions.truth(node.test)
+            with self.out.block(f"if not {test}:"):
+                self.out.write("break")
+            self.body(node.body)
+        self._behind_loop()
+
+    def _for(self, node: ast.For) -> None:
+        match node.iter:
+            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if 1 <= len(args) <= 3:
+                pass
+            case _:
+                raise CannotCompile(
+                    f"a loop over {ast.unparse(node.iter)} cannot be compiled",
+                    node.lineno,
+                    "loop over range()",
+                )
+        if not isinstance(node.target, ast.Name):
+            raise CannotCompile("a loop over range() has one variable", node.lineno)
+        values = [self.expressions.value(each) for each in args]
+        if any(value.kind not in ("int", "bool") for value in values):
+            raise CannotCompile(f"{ast.unparse(node.iter)} is not of int", node.lineno)
+        for value in values:
+            self.expressions.there(value, node.lineno, "TypeError: range() of None")
+        numbers = [self.out.held(self.expressions.as_int(value)) for value in values]
+        if len(numbers) == 3:
+            number = self.out.failure(node.lineno, "ValueError: range() arg 3 must not be zero")
+            with self.out.block(f"if {numbers[2]} == 0:"):
+                self.out.write(f"fail(failed, {number})")
+                self.out.write(f"{numbers[2]} = 1")
+        each = self.out.name()
+        self._loops += 1
+        with self.scope.perhaps(), self.out.block(f"for {each} in range({', '.join(numbers)}):"):
+            with self.out.block("if failed[0] != 0:"):
+                self.out.write("break")
+            self.scope.assign(self.out, node.target.id, Value("int", each), node.lineno)
+            self.body(node.body)
+        self._behind_loop()
+
+    def _behind_loop(self) -> None:
+        self._loops -= 1
+        if self._returns:
+            with self.out.block("if returned:"):
+                self.out.write("break")
+
+    def _return(self, given: ast.expr | None) -> None:
+        match given:
+            case None | ast.Constant(value=None):
+                pass
+            case ast.List(elts=records) | ast.Tuple(elts=records):
+                for record in records:
+                    self._emit("", record)
+            case _:
+                raise CannotCompile(
+                    f"return {ast.unparse(given)} cannot be compiled", given.lineno, "yield the records"
+                )
+        if self._loops:
+            self._returns = True
+            self.out.write("returned = True")
+        self.out.write("break")
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> None:
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="clear"), args=[], keywords=[]):
+                declared = self.scope.state(of)
+                if declared is not None:
+                    self.scope.clear_state(self.out, declared)
+                    return
+            case ast.Call(func=ast.Attribute(value=of, attr="output"), args=[tag, record], keywords=[]):
+                if self.scope.is_context(of):
+                    if not (isinstance(tag, ast.Constant) and isinstance(tag.value, str)):
+                        raise CannotCompile("the tag of a side output is a literal text", node.lineno)
+                    self._emit(tag.value, record)
+                    return
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=of, attr="timers"), attr=what),
+                args=[time],
+                keywords=[],
+            ):
+                if self.scope.is_context(of) and what in _TIMERS:
+                    self._timer(what, time, node.lineno)
+                    return
+        raise CannotCompile(f"{ast.unparse(node.func)}() cannot be compiled", node.lineno)
+
+    def _timer(self, what: str, time: ast.expr, line: int) -> None:
+        if what == "register" and not self.scope.event_time:
+            raise CannotCompile(
+                "an event-time timer is registered on a stream that has no event time",
+                line,
+                "give the source a watermark, or use register_processing",
+            )
+        value = self.expressions.value(time)
+        if value.kind != "int":
+            raise CannotCompile(
+                f"a timer is set to whole milliseconds, an int, and not to {value.shown}", line
+            )
+        self.expressions.there(
+            value, line, "TypeError: a timer is set to whole milliseconds, not to None"
+        )
+        self.out.timer_changes += 1
+        at = self.out.held(value.code)
+        if self._loops:
+            self.out.timers_grow = True
+            with self.out.block("if timers == len(timer_times):"):
+                for column in ("timer_kinds", "timer_times", "timer_slots"):
+                    self.out.write(f"{column} = grown({column})")
+        self.out.write(f"timer_kinds[timers] = {_TIMERS[what]}")
+        self.out.write(f"timer_times[timers] = {at}")
+        self.out.write("timer_slots[timers] = slot")
+        self.out.write("timers += 1")
+        self.out.write(f"next_timer = min(next_timer, {at})" if what == "register" else "changes += 1")
+        if what == "register_processing":
+            self.out.write(f"next_clock = min(next_clock, {at})")
+
+    # --- outputs --------------------------------------------------------------------------------------
+
+    def _emit(self, tag: str, node: ast.expr) -> None:
+        line = node.lineno
+        if tag not in self.outputs:
+            declared = ", ".join(repr(one) for one in self.outputs if one) or "none"
+            raise CannotCompile(
+                f"{tag!r} is not a declared side output; declared are: {declared}", line
+            )
+        emitted = self.outputs[tag]
+        if emitted is None:
+            for part in self._record(node, Emitted(pa.schema([]), None)).values():
+                if self._taken(part, pa.field("", pa.null())) is None:
+                    self._part(part)
+            return
+        schema = emitted.schema
+        given = self._record(node, emitted)
+        columns: list[OutputColumn] = []
+        taken: dict[str, str] = {}
+        writes: list[tuple[str, str]] = []
+        number = len(self.out.outputs)
+        for at, field in enumerate(schema):
+            part = given[field.name]
+            column = self._taken(part, field)
+            if column is not None:
+                taken[field.name] = column
+                columns.append(OutputColumn(field.name, field.type, "other", field.nullable))
+                continue
+            value = self._part(part)
+            kind = self._fitting(value, field, line)
+            columns.append(OutputColumn(field.name, field.type, kind, bool(value.null)))
+            code = f"float({value.code})" if kind == "float" and value.kind == "int" else value.code
+            writes.append((f"o{number}_{at}", code))
+            if value.null:
+                if not field.nullable:
+                    what = f"TypeMismatch: field {field.name!r} should be {field.type}, and is None"
+                    self.expressions.there(value, line, what)
+                writes.append((f"z{number}_{at}", value.null))
+        self._append(tag, number, columns, taken, writes)
+
+    def _append(
+        self,
+        tag: str,
+        number: int,
+        columns: list[OutputColumn],
+        taken: dict[str, str],
+        writes: list[tuple[str, str]],
+    ) -> None:
+        """Each place that emits has columns of its own, and all are brought together by the order in
+        which they came."""
+        self.out.outputs[f"{number}"] = OutputColumns(tag, number, columns, taken, self._loops > 0)
+        if self._loops:
+            with self.out.block(f"if o{number} == len(o{number}_calls):"):
+                for name in [f"o{number}_calls", f"o{number}_order", *(name for name, _ in writes)]:
+                    self.out.write(f"{name} = grown({name})")
+        self.out.write(f"o{number}_calls[o{number}] = i")
+        self.out.write(f"o{number}_order[o{number}] = emitted")
+        for name, code in writes:
+            self.out.write(f"{name}[o{number}] = {code}")
+        self.out.write(f"o{number} += 1")
+        self.out.write("emitted += 1")
+
+    def _part(self, part: ast.expr | Value) -> Value:
+        return part if isinstance(part, Value) else self.expressions.value(part)
+
+    def _taken(self, part: ast.expr | Value, field: pa.Field) -> str | None:
+        """The column of the record that the part is, where it need not be looked at."""
+        if isinstance(part, Value):
+            return part.column if part.kind == "other" else None
+        found = self.scope.field(part)
+        if found is None:
+            if isinstance(part, ast.Name) and self.scope.types.get(part.id) is not None:
+                variable = self.scope.types[part.id]
+                return variable.column if variable.kind == "other" else None
+            return None
+        plain = found.kind == "other" or found.kind == kind_of_column(field.type) == "str"
+        return found.column if plain else None
+
+    def _fitting(self, value: Value, field: pa.Field, line: int) -> Kind:
+        kind = kind_of_column(field.type)
+        if pa.types.is_uint64(field.type):
+            kind = "int"
+        if value.kind == "none":
+            if not field.nullable:
+                raise CannotCompile(f"field {field.name!r} should be {field.type}, and is None", line)
+            if kind == "other":
+                raise CannotCompile(f"None for a column of {field.type} cannot be compiled", line)
+            return kind
+        if value.kind == kind or (value.kind, kind) == ("int", "float"):
+            return kind
+        raise CannotCompile(f"field {field.name!r} should be {field.type}, and is {value.shown}", line)
+
+    def _record(self, node: ast.expr, emitted: Emitted) -> dict[str, ast.expr | Value]:
+        """What is given for each column of an output."""
+        given: dict[str, ast.expr | Value] = {}
+        schema, record = emitted.schema, emitted.record
+        made = self.expressions.object(node.func) if isinstance(node, ast.Call) else None
+        if self.scope.is_record(node):
+            made = self.scope.record
+        if record is not None and not (isinstance(made, type) and issubclass(made, record)):
+            raise CannotCompile(f"a record should be {record.__name__}", node.lineno)
+        match node:
+            case ast.Name() if self.scope.is_record(node):
+                given = {
+                    name: ast.Attribute(node, name, ast.Load(), lineno=node.lineno)
+                    for name in self.scope.fields
+                }
+            case ast.Dict(keys=keys, values=values):
+                for key, value in zip(keys, values, strict=True):
+                    if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                        raise CannotCompile("the keys of a record are literal texts", node.lineno)
+                    given[key.value] = value
+            case ast.Tuple(elts=parts) if len(parts) == len(schema):
+                given = dict(zip(schema.names, parts, strict=True))
+            case ast.Call():
+                given = self._made(node)
+            case _:
+                raise CannotCompile(
+                    f"{ast.unparse(node)} as a record cannot be compiled",
+                    node.lineno,
+                    "emit a dataclass or a dict where it is made: yield Alert(...)",
+                )
+        missing = [name for name in schema.names if name not in given]
+        if missing:
+            raise CannotCompile(f"the record lacks {', '.join(missing)}", node.lineno)
+        return given
+
+    def _made(self, node: ast.Call) -> dict[str, ast.expr | Value]:
+        """The arguments of a dataclass, by field."""
+        cls: Any = self.expressions.object(node.func)
+        name = ast.unparse(node.func)
+        plain = (
+            cls is not MISSING
+            and isinstance(cls, type)
+            and dataclasses.is_dataclass(cls)
+            and cls.__dataclass_params__.init  # type: ignore[attr-defined]
+            and not hasattr(cls, "__post_init__")
+        )
+        if not plain:
+            raise CannotCompile(
+                f"{name}() cannot be compiled", node.lineno, "emit plain dataclasses or dicts"
+            )
+        fields = [field for field in dataclasses.fields(cls) if field.init]
+        if len(node.args) > len(fields) or any(isinstance(each, ast.Starred) for each in node.args):
+            raise CannotCompile(f"{name}() has other arguments than fields", node.lineno)
+        given: dict[str, ast.expr | Value] = {
+            field.name: part for field, part in zip(fields, node.args, strict=False)
+        }
+        for keyword in node.keywords:
+            if keyword.arg is None or keyword.arg in given:
+                raise CannotCompile(f"the arguments of {name}() cannot be compiled", node.lineno)
+            given[keyword.arg] = keyword.value
+        for field in dataclasses.fields(cls):
+            if field.name not in given:
+                if field.default is dataclasses.MISSING:
+                    raise CannotCompile(f"{name}() lacks {field.name}", node.lineno)
+                given[field.name] = self.expressions.constant(field.default, node.lineno)
+        return given
+
+
+def _read(target: ast.expr) -> ast.expr:
+    """What is set, as it is read."""
+    read = ast.parse(ast.unparse(target), mode="eval").body
+    for node in ast.walk(read):
+        ast.copy_location(node, target)
+    return read

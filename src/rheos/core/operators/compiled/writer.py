@@ -1,0 +1,123 @@
+"""The text of a compiled function as it is written: lines, names, parameters, and what may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from rheos.core.operators.compiled.constants import Table
+from rheos.core.operators.compiled.values import Kind
+from rheos.core.state.columnar.texts import Texts
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What the loop is handed: where it comes from, and what its elements are."""
+
+    source: Literal["column", "nulls", "key", "state", "present", "changed", "table"]
+    name: str
+    kind: Kind
+    table: Table | None = None
+    part: str = ""
+    """Of a table."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that a row may fail of."""
+
+    line: int
+    what: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of an output: the variables that are filled, or the column of the record that it is."""
+
+    name: str
+    type: pa.DataType
+    kind: Kind
+    nullable: bool
+
+
+@dataclass
+class OutputColumns:
+    """The output of one tag."""
+
+    tag: str
+    number: int
+    columns: list[OutputColumn]
+    taken: dict[str, str]
+    """By column, the column of the record that it is, unchanged."""
+    grows: bool
+    """Whether a call may emit there more than once, so that the columns grow as they are filled."""
+
+
+class Writer:
+    """Lines of Python, indented, and what they refer to."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts = texts
+        self.lines: list[str] = []
+        self.parameters: dict[str, Parameter] = {}
+        self.failures: list[Failure] = []
+        self.outputs: dict[str, OutputColumns] = {}
+        self.timer_changes = 0
+        """How many places there are that change timers."""
+        self.timers_grow = False
+        """Whether a call may come to one of them more than once."""
+        self._depth = 0
+        self._names = 0
+
+    def write(self, line: str) -> None:
+        self.lines.append("    " * self._depth + line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.write(head)
+        self._depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.write("pass")
+        self._depth -= 1
+
+    @contextmanager
+    def indented(self, by: int) -> Iterator[None]:
+        self._depth += by
+        yield
+        self._depth -= by
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What is written within is not kept."""
+        lines, self.lines = self.lines, list(self.lines)
+        failures, self.failures = self.failures, list(self.failures)
+        parameters, self.parameters = self.parameters, dict(self.parameters)
+        yield
+        self.lines, self.failures, self.parameters = lines, failures, parameters
+
+    def name(self) -> str:
+        """One that is not used yet."""
+        self._names += 1
+        return f"t{self._names}"
+
+    def held(self, code: str) -> str:
+        """A name for what the code gives now."""
+        name = self.name()
+        self.write(f"{name} = {code}")
+        return name
+
+    def parameter(self, name: str, given: Parameter) -> str:
+        self.parameters.setdefault(name, given)
+        return name
+
+    def failure(self, line: int, what: str, hint: str | None = None) -> str:
+        """The number of a failure; 0 is none."""
+        self.failures.append(Failure(line, what, hint))
+        return str(len(self.failures))

@@ -1,0 +1,332 @@
+"""The operator contract: who calls what, when, in what order, and what may follow.
+
+The task calls, from one thread:
+
+    open(restored)                         once, first
+    on_in_flight(port, batch)              for rows that were on their way when the restored checkpoint
+                                           was taken; before every other call that brings anything
+    on_batch(port, batch)                  for every batch of an input
+    on_watermark(timestamp_ms)             when the merged watermark of all inputs rose
+    on_processing_time(now_ms)             when the time given by `next_processing_time_ms` has come
+    snapshot(checkpoint)                   at a barrier, between calls; synchronous and quick
+    savepoint(snapshot)                    right after it, where the barrier is that of a savepoint
+    snapshot_failed(checkpoint)            what a snapshot gave was not kept
+    completed(checkpoint)                  the checkpoint is in the log; in rising order, and of several
+                                           that are complete at once perhaps only the newest
+    next_keys()                            in the batch runtime alone, after the last watermark: all
+                                           keys that came have ended, and the watermark starts over
+    on_end()                               once, when all inputs have ended, after the last watermark
+    close()                                once, last, also after an error
+
+An operator has a port for each input of its node. Batches of the ports come in any order; those of one
+sender to one port in theirs. In the batch runtime the rows of each key come by event time, over all
+keyed ports, and the rows of a broadcast port before those of all others; `next_keys` leaves what these
+have left behind. Rows of a broadcast port come to every subtask, and change no keyed state: after a
+rescale they would have done it for some keys twice, and for others not at all (EX17).
+
+Methods that emit are generators of `Out`. The task may suspend a generator when credit ends; it is
+always driven to its end before the next call. An operator forwards neither watermarks nor barriers:
+the task does, after the generator has ended. `snapshot` never emits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from rheos.core.errors import Site
+from rheos.core.graph.job_context import JobContext
+from rheos.core.graph.nodes import MAIN, OwnSpec, StreamType
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.ports import Clock, TaskIo
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.core.protocol.state_config import MIB, StateConfig
+from rheos.core.state.key_limit import KeyContents, KeyLimit
+
+
+class Out(NamedTuple):
+    """A batch on its way out, hidden columns included, with the tag of its output."""
+
+    batch: Batch
+    tag: str = MAIN
+
+
+@dataclass(frozen=True)
+class PortType:
+    """What arrives on an input port."""
+
+    type: StreamType
+    keys: tuple[str, ...]
+    schema: pa.Schema
+    """With the hidden columns."""
+    keyed_at: Site | None = None
+    """The line of the `key_by`, which a null key is blamed on."""
+    broadcast: bool = False
+    """Whether every subtask gets every row."""
+
+    @property
+    def in_flight(self) -> StateKind:
+        """How rows on their way to the port find their way when they are state (EX13)."""
+        if self.keys:
+            return StateKind.KEYED
+        return StateKind.BROADCAST if self.broadcast else StateKind.LIST
+
+
+@dataclass(frozen=True)
+class OutputType:
+    """What must leave by a tag."""
+
+    type: StreamType
+    schema: pa.Schema
+    """With the hidden columns."""
+
+
+class Adds(Protocol):
+    """Something of the user's that adds up."""
+
+    @property
+    def value(self) -> Accumulated: ...
+
+
+@dataclass
+class OperatorContext:
+    """What an operator is handed on the worker."""
+
+    job: JobId
+    attempt: Attempt
+    operator: OperatorId
+    name: str
+    site: Site
+    subtask: int
+    parallelism: int
+    """In how many subtasks the operator has rows. A subtask beyond them has none, and owns nothing."""
+    max_parallelism: int
+    ports: tuple[PortType, ...]
+    outputs: Mapping[str, OutputType]
+    """Only the tags that someone reads; rows for others need not be made."""
+    clock: Clock
+    io: TaskIo
+    batch_rows: int
+    """Emit batches of about this many rows at the most."""
+    state: StateConfig = field(default_factory=StateConfig)
+    state_bytes: int = 256 * MIB
+    """The operator's own share of the memory for state."""
+    scratch: str | None = None
+    """A local folder of this operator alone, made when first used and gone with the task. None where
+    there is no disk."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """The operator's counts, such as `late`; reported with its progress."""
+    accumulators: dict[str, Adds] = field(default_factory=dict)
+    """What its function adds up; reported likewise."""
+    gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
+    """What its function shows; read when its progress is reported."""
+    program: JobContext = field(default_factory=JobContext)
+    """What all functions of the job are given."""
+    limits: list[KeyLimit] = field(default_factory=list)
+    """Limits of what one key may keep in the operator, one for each kind of state."""
+
+    def key_limit(self, kept: KeyContents) -> KeyLimit:
+        """Returns a new limit of what one key may keep."""
+        limit = KeyLimit.of(self.state, kept, site=self.site, operator=self.name)
+        self.limits.append(limit)
+        return limit
+
+    def count(self, name: str, by: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    @property
+    def key_groups(self) -> range:
+        """The key groups this subtask owns: those whose subtask is group * P // max."""
+        return group_range(self.subtask, self.parallelism, self.max_parallelism)
+
+
+Restored = Mapping[str, Iterable[pa.Table]]
+"""State by name: the tables of one state, in the order in which they apply (a full one, then its
+deltas), read and decoded as they are iterated over. Of KEYED state only rows of the subtask's key
+groups are in it; LIST rows are those dealt to this subtask. What was kept as files is a
+`protocol.snapshots.RestoredState` that has them in `files`."""
+
+
+class Operator(ABC):
+    """The base of all operators. The defaults suit a stateless one."""
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self.ctx = ctx
+
+    def open(self, restored: Restored) -> None:
+        """Prepares to run, from restored state where the mapping is not empty."""
+
+    def away_ms(self) -> float:
+        """Return how long the server that it calls has not answered, 0 if it does or it calls none. A
+        metric: called about once a second."""
+        return 0.0
+
+    def keys_held(self) -> int | None:
+        """Of how many keys it has state in memory; None where it would have to count, or has no keys. A
+        figure: about once a second."""
+        return None
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise NotImplementedError
+
+    def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
+        """A batch that another attempt had sent, and none has processed. The state is the one that was
+        restored; of the key groups of one subtask, some may have seen a later watermark than others."""
+        return self.on_batch(port, batch)
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        return iter(())
+
+    def next_processing_time_ms(self) -> int | None:
+        """When `on_processing_time` is due next; asked after every call."""
+        return None
+
+    def on_processing_time(self, now_ms: int) -> Iterator[Out]:
+        return iter(())
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return Snapshot()
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        """The whole state, as FULL parts that any backend reads. Called right after `snapshot`, with
+        what that gave, where the checkpoint is a savepoint, too. Changes nothing: the next snapshot
+        is what it would have been without."""
+        assert not snapshot.files
+        assert all(part.mode is PartMode.FULL for part in snapshot.parts), (
+            "who gives deltas gives savepoints of its own"
+        )
+        return snapshot.parts
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        """What the snapshot gave was not kept: the next one must hold the whole state."""
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is in the log. Called at any time, also while a generator is suspended; quick,
+        and emits nothing."""
+
+    def next_keys(self) -> None:
+        """All keys so far have ended, and have had the last watermark: forgets them, and starts over.
+        Called of keyed operators in the batch runtime, which have their state in memory."""
+        raise NotImplementedError
+
+    def on_end(self) -> Iterator[Out]:
+        return iter(())
+
+    def close_function(self) -> None:
+        """Closes the function of the user, where it is open. Called when the input has ended and all
+        that came of it is given, before the job has finished: what it raises fails the job. Only
+        snapshots follow, and `close`. Of an attempt that is cancelled or fails `close` alone is called.
+        """
+
+    def close(self) -> None:
+        """Closes the function, if it is open still, and gives back what the operator holds."""
+
+
+class OperatorSpec(OwnSpec):
+    """A kind of operator in one file: its description, of which the program is made, beside its logic,
+    which is made of it on the worker. It is a frozen dataclass, and picklable.
+
+    Its inputs are written with it (`Program.add`): how each is dealt out is theirs to say.
+    """
+
+    @abstractmethod
+    def operator(self, ctx: OperatorContext) -> Operator:
+        """The operator, not open yet. Called on the worker, once in every subtask."""
+
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        """The operator in the batch runtime, where no row of a key is given to it before all are there,
+        and which takes no checkpoints. Called as `operator`."""
+        return self.operator(ctx)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        """What its snapshots hold, by the names of their parts: a state that is not described is not
+        found again. Raises SchemaError where something cannot be stored."""
+        return {}
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        """The Python types of declared state, by its name: of the values; of a map, of its keys and
+        values. DataFrames that become state are checked by them."""
+        return {}
+
+
+class Parted(NamedTuple):
+    """A batch in two."""
+
+    begun: Begun
+    """What finishes the rows that leave."""
+    leaves: Batch
+    stays: Batch
+
+
+class Begun(ABC):
+    """Work on one batch that an operator has begun beside the mailbox. Called in the mailbox."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether `finish` may be called. Asked often, and quick: here it takes what has come in, and
+        tries again what has failed. Raises what ends the attempt."""
+
+    def wake_after_us(self) -> int | None:
+        """While it is not ready: when to ask again. None: a completion of the I/O executor wakes."""
+        return None
+
+    def part(self, batch: Batch) -> Parted | None:
+        """While it is not ready: the rows of the batch that may leave before the others, and before
+        those of batches ahead of it, up to the last mark. None: no row may, or none is looked for yet.
+        What is not among them stays at the input, and is begun already."""
+        return None
+
+    def joined(self, other: Begun) -> Begun | None:
+        """What finishes the rows of both as one batch, those of `other` behind its own, where they may
+        lie in one: what has stayed of batches is then bounded by the operator, and not by credits."""
+        return None
+
+    @abstractmethod
+    def finish(self, batch: Batch) -> Iterator[Out]:
+        """What comes of the batch. Called once. It is the one that was begun, but for `__swm`, which
+        says what the stream has reached by now."""
+
+
+class AsyncOperator(Operator):
+    """An operator that works on batches beside the mailbox, while those before them are.
+
+    It is the head of a chain; in batch it may stand anywhere. The task calls `begin` when a batch waits
+    at the input, in the order of each channel, and `finish` of what that gave in its turn. So marks
+    keep their place, and what is on its way is bounded by the channels' credits and is no state of the
+    operator: it still lies at the input. A batch may be begun, and never finished.
+    """
+
+    @abstractmethod
+    def begin(self, port: int, batch: Batch) -> Begun:
+        """Begins to work on a batch. Quick: what waits is submitted to the I/O executor, one piece of
+        work at a time, so that it takes one thread from the others at the most."""
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise AssertionError("an asynchronous operator is given its batches by `begin`")
+
+
+class CommittingOperator(Operator):
+    """An operator with a second phase. The task calls `commit` on the I/O executor, for what a
+    checkpoint in the log has staged; committing the same again does nothing."""
+
+    @property
+    def published_by_driver(self) -> bool:
+        """Whether the driver publishes what is staged. The task calls `commit` after that."""
+        return False
+
+    def commit(self, committables: list[bytes]) -> None:
+        raise NotImplementedError
+
+    def has_room(self) -> bool:
+        """Return whether it can take more rows now. The task asks before the chain takes an element;
+        while the answer is False the chain takes none, so senders wait (back-pressure). Only a commit
+        that is under way, or is retried, may make it False: the task asks again when that has ended."""
+        return True

@@ -1,0 +1,183 @@
+"""`with_event_time`: gives the rows a new event time, behind a source.
+
+Requirement: as behind the source itself, what a row is stamped with depends on its split alone. Each
+row says which split it is of (`__split`), so the operator keeps the latest time of each split, and a
+row's `__wm` is made of those that the split has brought here before it.
+
+    split a   rows at   10   12        11   20          bound 3
+    split b   rows at             40
+              __wm       -    6    -    8    8          (- is MIN_TIMESTAMP_MS)
+
+The operator stands in the chain of its source, which says which of its splits are not read to their
+ends. Its watermark is the least of theirs, and what reads its rows has that, and not the source's.
+
+```python
+came = check_example(
+    OperatorExample(
+        lambda clicks: clicks.with_event_time(
+            rh.Watermark.bounded_out_of_orderness("3ms", on="sent")
+        ),
+        pa.schema([("page", pa.string()), ("sent", pa.int64())]),
+        [{"page": "home", "sent": 10}, {"page": "cart", "sent": 12}, {"page": "home", "sent": 11}],
+    )
+)
+assert sorted((row["__ts"], row["page"]) for row in came["out"]) == [
+    (10, "home"),
+    (11, "home"),
+    (12, "cart"),
+]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN, EventTimeSpec
+from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.operators.event_times import split_watermarks
+from rheos.core.operators.source import SourceOperator
+from rheos.core.operators.source_split import NO_ORDER
+from rheos.core.operators.watermarks import reach_of
+from rheos.core.protocol.elements import (
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    SPLIT,
+    SWM,
+    TS,
+    WM,
+    Batch,
+    visible,
+)
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+
+LATEST = "event time"
+"""The name of the state."""
+
+_STATE = pa.schema(
+    [
+        pa.field("split", pa.int64(), nullable=False),
+        pa.field("max_ts", pa.int64(), nullable=False),
+    ]
+)
+
+
+class EventTimeOperator(Operator):
+    """A batch is of one split: those of a source are, and nothing in its chain joins them.
+
+    State gives all splits to all subtasks, as the source's does.
+    """
+
+    def __init__(self, ctx: OperatorContext, spec: EventTimeSpec) -> None:
+        super().__init__(ctx)
+        self._bound_ms = spec.watermark.bound_ms
+        self._reach = reach_of(ctx, spec.watermark)
+        self._periodic_us = 0
+        idle_after_ms = spec.watermark.idle_after_ms
+        self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
+        output = ctx.outputs.get(MAIN)
+        self._schema = None if output is None else output.schema
+        self._columns = visible(ctx.ports[0].schema).names
+        self._latest: dict[int, int] = {}
+        self._watermark = MIN_TIMESTAMP_MS
+        self._source: SourceOperator | None = None
+
+    def follow(self, source: SourceOperator) -> None:
+        """The source of the chain. The batch runtime has no need of it: there the watermark rises when
+        all rows have come."""
+        self._source = source
+        if self._idle_after_us is not None:
+            source.wake_for_idle(self._idle_after_us)
+        if self._reach.period_ms is not None:
+            source.wake_every(self._reach.period_ms * 1000)
+
+    def open(self, restored: Restored) -> None:
+        self._reach.restore(restored)
+        for table in restored.get(LATEST, ()):
+            for row in table.to_pylist():
+                known = self._latest.get(row["split"], MIN_TIMESTAMP_MS)
+                self._latest[row["split"]] = max(known, row["max_ts"])
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if not batch.num_rows:
+            return
+        split = batch.column(SPLIT)[0].as_py()
+        before = self._latest.get(split, MIN_TIMESTAMP_MS)
+        ts = self._reach.times(batch, first=before == MIN_TIMESTAMP_MS)
+        reached = np.maximum.accumulate(self._reach.of_rows(str(split), batch, ts))
+        self._latest[split] = max(before, int(reached[-1]))
+        if self._schema is None:
+            return
+        if split == NO_ORDER:
+            wm = np.full(len(ts), MIN_TIMESTAMP_MS)
+        else:
+            wm = split_watermarks(reached, before, self._bound_ms)
+        hidden = {TS: pa.array(ts), WM: pa.array(wm), SPLIT: batch.column(SPLIT)}
+        if SWM in self._schema.names:
+            hidden[SWM] = pa.array(self._merged(split, wm))
+        shown = {name: batch.column(name) for name in self._columns}
+        columns = [hidden[name] if name in hidden else shown[name] for name in self._schema.names]
+        yield Out(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _merged(self, split: int, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The operator's watermark before each of the next rows of a split, from the split's own."""
+        merged = np.clip(wm, None, min(self._marks(but=split), default=MAX_TIMESTAMP_MS))
+        np.clip(merged, self._watermark, None, out=merged)
+        self._watermark = int(merged[-1])
+        return merged
+
+    # --- the watermark ------------------------------------------------------------------------------
+
+    def watermark(self) -> int:
+        """The least watermark of the splits that are not read to their ends and not idle; never less
+        than before."""
+        if self._reach.period_ms is not None:
+            self._reach_periodically(self._reach.period_ms)
+        marks = self._marks()
+        if marks:
+            self._watermark = max(self._watermark, min(marks))
+        elif not self.idle():
+            self._watermark = MAX_TIMESTAMP_MS
+        return self._watermark
+
+    def _reach_periodically(self, period_ms: int) -> None:
+        assert self._source is not None
+        now_us = self.ctx.clock.monotonic_us()
+        if now_us < self._periodic_us:
+            return
+        self._periodic_us = now_us + period_ms * 1000
+        self._reach.look()
+        for split, _ in self._source.unread(None):
+            reached_ms = self._reach.periodic(str(split), self.ctx.clock.now_ms())
+            self._latest[split] = max(self._latest.get(split, MIN_TIMESTAMP_MS), reached_ms)
+
+    def idle(self) -> bool:
+        """Whether there are splits to read, or there may be, and all that there are have been quiet for
+        `idle_after`."""
+        assert self._source is not None
+        unread = self._source.unread(self._idle_after_us)
+        return (bool(unread) or self._source.may_find) and all(idle for _, idle in unread)
+
+    def _marks(self, but: int | None = None) -> list[int]:
+        assert self._source is not None
+        return [
+            max(self._latest.get(split, MIN_TIMESTAMP_MS) - self._bound_ms - 1, MIN_TIMESTAMP_MS)
+            for split, idle in self._source.unread(self._idle_after_us)
+            if not idle and split != but
+        ]
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        if self._source is not None:
+            unread = {split for split, _ in self._source.unread(None)}
+            self._latest = {split: ts for split, ts in self._latest.items() if split in unread}
+        rows = [{"split": split, "max_ts": ts} for split, ts in sorted(self._latest.items())]
+        write = lambda: pa.Table.from_pylist(rows, schema=_STATE)  # noqa: E731
+        part = SnapshotPart(LATEST, StateKind.UNION, write)
+        return Snapshot(parts=[part, *self._reach.parts(str(row["split"]) for row in rows)])

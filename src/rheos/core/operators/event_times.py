@@ -1,0 +1,116 @@
+"""From the column that event time is read from to milliseconds since the epoch.
+
+How a column is read, `connectors/times.py` says; here stands what is wrong with a record. Whole numbers
+without a unit are looked at once in each split: seconds since the epoch, taken for milliseconds, would
+make windows in January 1970.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.errors import InputError
+from rheos.core.graph.windows import Watermark
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.shown_rows import shown_record
+from rheos.core.times import TimeColumn, Times, epoch_ms
+
+_UNITS = {"s": "seconds", "us": "microseconds", "ns": "nanoseconds"}
+_SECONDS = (10**9, 43 * 10**8)
+"""Seconds since the epoch from 2001 to 2106; as milliseconds, some weeks of January 1970 and after."""
+_MICROSECONDS = 10**14
+"""No milliseconds since the epoch are as many before the year 5138."""
+
+
+def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
+    """The event times of the rows. `first` says that they are the first of their split.
+
+    Raises InputError for a row without a time, or with one that is none.
+    """
+    on = watermark.column.name
+    column = batch.column(on)
+    if column.null_count:
+        _refuse(
+            batch,
+            column.is_null().to_numpy(zero_copy_only=False),
+            f"a record has no event time: column {on!r} is null",
+            "fill the column in, or declare it as one that is never null and skip bad rows where the "
+            "source can",
+        )
+    if not watermark.column.by_itself:
+        return _read(batch, column, watermark.column)
+    times = epoch_ms(column)
+    _check_range(batch, times, on)
+    if first and pa.types.is_integer(column.type) and len(times):
+        _check_unit(batch, times, on)
+    return times
+
+
+def split_watermarks(reached: Times, before: int, bound_ms: int) -> Times:
+    """What a split's watermark was before each of its next rows: `reached` is the latest time of these
+    up to each, `before` the latest ahead of them."""
+    wm = np.empty_like(reached)
+    wm[0] = before
+    np.maximum(reached[:-1], before, out=wm[1:])
+    wm -= bound_ms + 1
+    np.maximum(wm, MIN_TIMESTAMP_MS, out=wm)
+    return wm
+
+
+def _check_range(batch: Batch, times: Times, on: str) -> None:
+    outside = (times <= MIN_TIMESTAMP_MS) | (times >= MAX_TIMESTAMP_MS)
+    if outside.any():
+        _refuse(
+            batch,
+            outside,
+            f"a record's event time is out of range: column {on!r} must be ms since the epoch",
+            "convert the column to a timestamp, or say the unit of its numbers: "
+            f'rh.Watermark.bounded_out_of_orderness(..., on={on!r}, unit="s")',
+        )
+
+
+def _check_unit(batch: Batch, times: Times, on: str) -> None:
+    least, most = int(times.min()), int(times.max())
+    looks_like = None
+    if _SECONDS[0] <= least and most < _SECONDS[1]:
+        looks_like = "s"
+    elif least >= _MICROSECONDS:
+        looks_like = "us" if most < 1000 * _MICROSECONDS else "ns"
+    if looks_like is not None:
+        _refuse(
+            batch,
+            np.ones(len(times), np.bool_),
+            f"the event times in column {on!r} are taken for milliseconds since the epoch, and look "
+            f"like {_UNITS[looks_like]}",
+            f"say what they are: rh.Watermark.bounded_out_of_orderness(..., on={on!r}, "
+            f'unit="{looks_like}"), or unit="ms" where that is right',
+        )
+
+
+def _read(batch: Batch, column: pa.Array, times: TimeColumn) -> Times:
+    found, unfit = times.read(column, "ms")
+    if unfit.any():
+        if times.format is not None:
+            _refuse(
+                batch,
+                unfit,
+                f"a record's event time is not of the format {times.format!r}: column {times.name!r}",
+                "correct the format, or leave such rows out before: filter(...), then "
+                "with_event_time(...)",
+            )
+        _refuse(
+            batch,
+            unfit,
+            f"a record's event time in column {times.name!r} is no number of its unit that can be a "
+            "time",
+            "correct the column, or the unit",
+        )
+    return found
+
+
+def _refuse(batch: Batch, rows: npt.NDArray[np.bool_], what: str, hint: str) -> NoReturn:
+    raise InputError(what, record=shown_record(batch, int(np.flatnonzero(rows)[0])), hint=hint)

@@ -1,0 +1,82 @@
+"""`filter` with a function: the rows that a Python function says True of.
+
+```python
+def is_new(click) -> bool:
+    return click.seen == 0
+
+
+check_example(
+    OperatorExample(
+        lambda clicks: clicks.filter(is_new),
+        pa.schema([("id", pa.int64()), ("seen", pa.int64())]),
+        [{"id": 1, "seen": 0}, {"id": 2, "seen": 3}, {"id": 3, "seen": 0}],
+    ),
+    {"out": [{"id": 1, "seen": 0}, {"id": 3, "seen": 0}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.operators.rich_function import RichFunctionOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.types import rows_of
+from rheos.core.shown import shown
+
+
+@dataclass(frozen=True)
+class FilterFunctionSpec(OperatorSpec):
+    """A function of one record that says whether it stays; also a RichFunction."""
+
+    fn: Callable[[Any], bool]
+    record: type | None
+
+    kind: ClassVar[str] = "filter_function"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return FilterFunctionOperator(ctx, self)
+
+
+class FilterFunctionOperator(RichFunctionOperator):
+    """Rows leave as they came, with their hidden columns."""
+
+    def __init__(self, ctx: OperatorContext, spec: FilterFunctionSpec) -> None:
+        super().__init__(ctx, spec.fn)
+        self._record = spec.record
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        fn, rows = self._fn, rows_of(batch, self._record)
+        kept: list[Any] = []
+        add = kept.append
+        try:
+            for row in rows:
+                add(fn(row))
+        except UserRaised as error:
+            raise user_error(self.ctx, error, record=rows[len(kept)]) from error
+        for row, said in zip(rows, kept, strict=True):
+            if said.__class__ is not bool and not isinstance(said, np.bool_):
+                raise self._undecided(row, said)
+        output = self.ctx.outputs.get(MAIN)
+        if output is not None:
+            left = batch.filter(pa.array(kept, pa.bool_()))
+            yield Out(left.select(output.schema.names))
+
+    def _undecided(self, row: Any, said: Any) -> UserFunctionError:
+        return UserFunctionError(
+            f"the function of filter() gave {shown(said)}, which is neither True nor False",
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            record=shown(row),
+            hint="return a bool: return bool(...); does each way through the function return?",
+        )

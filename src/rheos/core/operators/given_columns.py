@@ -1,0 +1,65 @@
+"""The columns that a function of batches gives, held to what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.types import canonical, describe
+from rheos.core.protocol.casts import cast_exactly
+
+Failed = Callable[[str, str | None], UserFunctionError]
+"""Makes the error of what happened, and of a hint."""
+
+
+def given_columns(table: pa.Table, declared: pa.Schema, name: str, failed: Failed) -> list[pa.Array]:
+    """The declared columns, in their order, of the declared types. They come in any order, of these
+    types or of numbers that fit them. `name` is that of the function."""
+    missing = [name for name in declared.names if name not in table.column_names]
+    extra = [name for name in table.column_names if name not in declared.names]
+    if missing or extra:
+        raise failed(
+            f"{name}() gave the columns {describe(table.schema)}, and declares {describe(declared)}",
+            "give just the declared columns, or change returns=",
+        )
+    return [_column(table.column(field.name), field, name, failed) for field in declared]
+
+
+def _column(column: pa.ChunkedArray, field: pa.Field, name: str, failed: Failed) -> pa.Array:
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if not field.nullable and array.null_count:
+        raise failed(
+            f"{name}() gave nulls in column {field.name!r}, which is declared without",
+            f"declare it as `{field.name}: ... | None`, or fill the nulls",
+        )
+    if array.type == field.type:
+        return array
+    try:
+        if _may_become(array.type, field.type):
+            return cast_exactly(array, field.type)
+    except pa.ArrowException as error:
+        raise failed(
+            f"{name}() gave values in column {field.name!r} that are no {field.type}: {error}",
+            f"cast the column to {field.type} in the function",
+        ) from None
+    raise failed(
+        f"{name}() gave column {field.name!r} as {array.type}, and declares {field.type}",
+        f"cast the column to {field.type} in the function, or change returns=",
+    )
+
+
+def _may_become(given: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a cast only changes how values are held, and fails where one does not fit."""
+    types = pa.types
+    given, declared = canonical(given), canonical(declared)
+
+    def number(kind: pa.DataType) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+    def moment(kind: pa.DataType) -> bool:
+        return bool(types.is_timestamp(kind) or types.is_date(kind))
+
+    same_kind = given.id == declared.id or (number(given) and number(declared))
+    return bool(same_kind or types.is_null(given) or (moment(given) and moment(declared)))

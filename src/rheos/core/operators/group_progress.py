@@ -1,0 +1,60 @@
+"""How far the key groups of a subtask had come before its restart.
+
+Every snapshot says of each group up to which watermark its rows were done with, so that parts which
+hold what has arrived need not be written again for what is gone. Key groups of one restored subtask may
+have come differently far (EX15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.core.state.key_groups import key_groups
+
+GROUP = "key_group"
+_WATERMARK = "watermark"
+
+Times = npt.NDArray[np.int64]
+
+
+class GroupProgress:
+    """By key group, the watermark that it had reached in the attempt before."""
+
+    def __init__(self, groups: range, max_parallelism: int) -> None:
+        self._groups = np.array(groups, np.uint16)
+        self._max_parallelism = max_parallelism
+        self._reached = np.full(max_parallelism, MIN_TIMESTAMP_MS, np.int64)
+
+    def reached(self, rows: Batch, keys: Sequence[str], watermark_ms: int) -> int | Times:
+        """What the group of each row has reached, where the operator is at `watermark_ms` by now."""
+        if watermark_ms >= int(self._reached.max()):
+            return watermark_ms
+        groups = key_groups(rows, keys, self._max_parallelism)
+        return np.maximum(self._reached[groups], watermark_ms)
+
+    def passed(self, rows: Batch, keys: Sequence[str], watermark_ms: int) -> npt.NDArray[np.bool_]:
+        """Which rows come too late, where the operator is at `watermark_ms` by now."""
+        passed: npt.NDArray[np.bool_] = rows.column(TS).to_numpy() <= self.reached(
+            rows, keys, watermark_ms
+        )
+        return passed
+
+    def of_stored(self, table: pa.Table) -> Times:
+        """What the groups of stored rows had reached."""
+        reached: Times = self._reached[table.column(GROUP).to_numpy()]
+        return reached
+
+    def table(self, watermark_ms: int) -> pa.Table:
+        """As it is stored, where the operator is at `watermark_ms` by now."""
+        reached = np.maximum(self._reached[self._groups], watermark_ms)
+        return pa.table({GROUP: self._groups, _WATERMARK: reached})
+
+    def restore(self, tables: Iterable[pa.Table]) -> None:
+        for table in tables:
+            groups = table.column(GROUP).to_numpy()
+            self._reached[groups] = table.column(_WATERMARK).to_numpy()

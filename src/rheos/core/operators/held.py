@@ -1,0 +1,181 @@
+"""Rows that wait for the watermark, as columns, and the parts of a snapshot that hold them.
+
+A chain of parts holds what has arrived, not what was delivered. Delivered are the rows at or before the
+watermark of their key group, which every snapshot writes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.operators.fitting import fitted
+from rheos.core.operators.group_progress import GROUP, GroupProgress
+from rheos.core.protocol.elements import TS, Batch
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.state.key_groups import key_groups
+from rheos.core.state.parts import DeltaChain
+
+HELD = "held"
+"""The state of rows that wait for their turn."""
+
+HELD_WATERMARKS = "held behind"
+"""The state that says for each key group which of them no longer wait."""
+
+_MOST_RUNS = 64
+
+
+class _Run(NamedTuple):
+    """Rows sorted by time."""
+
+    stamps: npt.NDArray[np.int64]
+    rows: Batch
+
+
+class _Runs:
+    """Keeps runs sorted by time, so that what the watermark has passed is cut off without looking at
+    what it has not. Small runs are merged."""
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.stamps) for run in self._runs)
+
+    def add(self, run: _Run) -> None:
+        self._runs.append(run)
+        if len(self._runs) > _MOST_RUNS:
+            self._runs = self._merged()
+
+    def _merged(self) -> list[_Run]:
+        """Only neighbours are merged, so that rows of one time stay in the order in which they came.
+        Each run is more than twice as large as the next: so there are few."""
+        groups: list[tuple[int, list[_Run]]] = []
+        for run in self._runs:
+            size, runs = len(run.stamps), [run]
+            while groups and groups[-1][0] <= 2 * size:
+                before, earlier = groups.pop()
+                size, runs = before + size, earlier + runs
+            groups.append((size, runs))
+        return [
+            runs[0] if len(runs) == 1 else _run(pa.concat_batches([run.rows for run in runs]))
+            for _, runs in groups
+        ]
+
+    def take(self, until_ms: int) -> list[Batch]:
+        due: list[Batch] = []
+        rest: list[_Run] = []
+        for run in self._runs:
+            cut = int(np.searchsorted(run.stamps, until_ms, side="right"))
+            if cut:
+                due.append(run.rows.slice(0, cut))
+            if cut < len(run.stamps):
+                rest.append(_Run(run.stamps[cut:], run.rows.slice(cut)))
+        self._runs = rest
+        return due
+
+    def batches(self) -> list[Batch]:
+        return [run.rows for run in self._runs]
+
+
+class HeldRows:
+    """The rows that wait in one subtask."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        groups: range,
+        max_parallelism: int,
+        names: tuple[str, str] = (HELD, HELD_WATERMARKS),
+    ) -> None:
+        """`names` are those of its states."""
+        self._state, self._behind = names
+        self._schema = schema
+        self._keys = keys
+        self._max_parallelism = max_parallelism
+        self._held = _Runs()
+        self._chain = DeltaChain()
+        self._delivered = GroupProgress(groups, max_parallelism)
+        """Up to where rows were delivered before the restart."""
+        self._arrived: _Runs | None = None
+        """Those of them that came since the last snapshot; None where the next is a full one."""
+
+    def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
+        """Which rows come too late to be delivered in their order, where all up to `watermark_ms` were
+        taken: by that, or by what was taken before the restart from their key group."""
+        return self._delivered.passed(rows, self._keys, watermark_ms)
+
+    def add(self, rows: Batch) -> None:
+        if not rows.num_rows:
+            return
+        run = _run(rows)
+        self._held.add(run)
+        if self._arrived is not None:
+            self._arrived.add(run)
+            if self._chain.next_is_full(len(self._arrived)):
+                self._arrived = None
+
+    def take(self, until_ms: int) -> Batch | None:
+        """The rows at or before `until_ms`, in no order; None where there are none."""
+        due = self._held.take(until_ms)
+        if self._arrived is not None:
+            self._arrived.take(until_ms)
+        return pa.concat_batches(due) if due else None
+
+    def parts(self, watermark_ms: int) -> list[SnapshotPart]:
+        """What a snapshot is to hold, where all rows up to `watermark_ms` were taken."""
+        if self._arrived is None or self._chain.next_is_full(len(self._arrived), len(self._held)):
+            mode, runs = PartMode.FULL, self._held
+        else:
+            mode, runs = PartMode.DELTA, self._arrived
+        self._chain.taken(mode, len(runs))
+        self._arrived = _Runs()
+        return [self._part(mode, runs.batches()), self._behind_part(watermark_ms)]
+
+    def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
+        """As `parts`, with all rows that wait. The next snapshot is what it would have been without."""
+        return [self._part(PartMode.FULL, self._held.batches()), self._behind_part(watermark_ms)]
+
+    def _behind_part(self, watermark_ms: int) -> SnapshotPart:
+        behind = self._delivered.table(watermark_ms)
+        return SnapshotPart(self._behind, StateKind.KEYED, lambda: behind)
+
+    def force_full(self) -> None:
+        self._chain.force_full()
+        self._arrived = None
+
+    def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
+        """From the tables of its two states."""
+        self._delivered.restore(behind)
+        for table in rows:
+            waits = table.column(TS).to_numpy() > self._delivered.of_stored(table)
+            for batch in fitted(table.filter(pa.array(waits)), self._schema, "held rows").to_batches():
+                self.add(batch)
+
+    def _part(self, mode: PartMode, batches: Sequence[Batch]) -> SnapshotPart:
+        schema, keys, max_parallelism = self._schema, self._keys, self._max_parallelism
+
+        def write() -> pa.Table:
+            rows = pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
+            groups: npt.NDArray[np.uint16] = np.empty(0, np.uint16)
+            if rows.num_rows:
+                groups = key_groups(rows, keys, max_parallelism)
+            order = pa.array(np.lexsort((rows.column(TS).to_numpy(), groups)))
+            table = pa.Table.from_batches([rows.take(order)])
+            return table.add_column(0, GROUP, pa.array(groups).take(order))
+
+        unchanged = mode is PartMode.DELTA and not batches
+        return SnapshotPart(self._state, StateKind.KEYED, write, mode, unchanged)
+
+
+def _run(rows: Batch) -> _Run:
+    stamps = rows.column(TS).to_numpy()
+    if bool(np.all(stamps[:-1] <= stamps[1:])):
+        return _Run(stamps, rows)
+    order = np.argsort(stamps, kind="stable")
+    return _Run(stamps[order], rows.take(pa.array(order)))

@@ -1,0 +1,81 @@
+"""`iterate`: the head of a loop. Rows come in by port 0, and come round by port 1.
+
+It keeps nothing: rows on their way round lie at its input, and belong to checkpoints as rows in flight
+(docs/protocols/iterations.md). Where rounds are counted, it adds the column that says which one a row
+is in, counts it up as the row comes round, and lets no row go round more often.
+
+```python
+def halve(numbers):
+    halved = numbers.filter(pl.col("n") > 1).with_columns(n=pl.col("n") // 2)
+    return halved, halved
+
+def build(env):
+    numbers = pa.table({"n": [8, 3]})
+    return env.from_source(rh.collection(numbers)).iterate(halve)
+
+assert sorted(simulate(build).rows["out"].column("n").to_pylist()) == [1, 1, 2, 4]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.protocol.elements import Batch
+
+ROUND = "round"
+"""The column that says how often a row has come round."""
+
+FEEDBACK_PORT = 1
+
+
+@dataclass(frozen=True)
+class IterateSpec(OperatorSpec):
+    rounds: int | None
+    """How often a row passes the loop's body; None: as often as it is sent round."""
+    capacity: int
+    """How many rows may wait at each subtask to go round again."""
+
+    kind: ClassVar[str] = "iterate"
+
+    def looks_at(self, column: str) -> bool | None:
+        return False
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return IterateOperator(ctx, self)
+
+    def summary(self) -> str:
+        return "until silent" if self.rounds is None else f"{self.rounds} rounds"
+
+
+class IterateOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: IterateSpec) -> None:
+        super().__init__(ctx)
+        self._rounds = spec.rounds
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        output = self.ctx.outputs.get(MAIN)
+        if output is None:
+            return
+        arrays = {name: batch.column(name) for name in batch.schema.names}
+        if self._rounds is not None:
+            if port == FEEDBACK_PORT:
+                arrays[ROUND] = pc.add(arrays[ROUND], 1)
+            else:
+                arrays[ROUND] = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        made = pa.RecordBatch.from_arrays(
+            [arrays[name] for name in output.schema.names], schema=output.schema
+        )
+        if self._rounds is not None and port == FEEDBACK_PORT:
+            made = made.filter(pc.less(made.column(ROUND), self._rounds))
+            if made.num_rows < batch.num_rows:
+                self.ctx.count("beyond_rounds", batch.num_rows - made.num_rows)
+        if made.num_rows:
+            yield Out(made)

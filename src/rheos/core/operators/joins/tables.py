@@ -1,0 +1,418 @@
+"""`join`: all rows of two tables that have the same key, as a table that changes.
+
+Each side is rows that come and stay, or the changes of a table. A row that comes is paired with all
+rows of its key that the other side has by then; one that goes takes its pairs back. A row without a
+partner (of a side that is kept whole: `how`) is there with nulls until its first partner comes, and
+again when its last one has gone. So the result is that of a join of both tables as they are.
+
+| an orders row | customers | what is given, `how="left"` |
+|---|---|---|
+| comes | none | `insert` (order, null) |
+| | comes | `delete` (order, null), `insert` (order, customer) |
+| | is updated | `delete` (order, customer), `insert` (order, customer as it is now) |
+| goes | | `delete` (order, customer) |
+
+With a time to live a row that the stream has passed by so long, or by up to a tenth of that more, is
+forgotten in silence: its pairs stay.
+
+```python
+check_example(
+    OperatorExample(
+        lambda orders, users: orders.key_by("user").join(
+            users.key_by("user"), how="left", ttl="forever"
+        ),
+        pa.schema([("user", pa.int64()), ("item", pa.string())]),
+        [
+            {"user": 1, "item": "tea"},
+            WatermarkMark(0),
+            Right({"user": 1, "name": "ada", "op": "insert"}),
+            Right({"user": 1, "name": "eve", "op": "update_after"}),
+        ],
+        right=pa.schema([("user", pa.int64()), ("name", pa.string()), ("op", pa.string())]),
+        right_upserts_by=("user",),
+    ),
+    {
+        "out": [
+            {"user": 1, "item": "tea", "name": None, "op": "insert"},
+            {"user": 1, "item": "tea", "name": None, "op": "delete"},
+            {"user": 1, "item": "tea", "name": "ada", "op": "insert"},
+            {"user": 1, "item": "tea", "name": "ada", "op": "delete"},
+            {"user": 1, "item": "tea", "name": "eve", "op": "insert"},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.graph.changes import DELETE, INSERT
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.changes import goes, was_not_there
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
+from rheos.core.operators.joins.numbered import Numbers
+from rheos.core.operators.joins.side import Mask
+from rheos.core.operators.joins.table_side import TableSide
+from rheos.core.operators.records import hidden_column
+from rheos.core.operators.spill import SpillFolder
+from rheos.core.protocol.elements import SWM, TS, Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.state.key_groups import refuse_null_keys
+from rheos.core.state.key_index import KeySlots
+from rheos.core.state.key_limit import KeyContents, KeyLimit
+from rheos.core.state.slots import Slots
+
+STATES = ("left", "right")
+_TIDY_ROWS = 1 << 14
+"""Rows that are gone are cleared away after so many have come, or as many as are there."""
+
+_STEPS = 10
+"""So many times in a time to live rows are forgotten: of the others those are processed together by
+which the stream has come equally far, by these steps."""
+
+
+_TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
+"""The rows that an event gives, in their order: those of partners that were there with nulls; with the
+event's own row; those of partners that are there with nulls from then on."""
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """What the rows of a side are."""
+
+    own: tuple[str, ...] | None = None
+    """The columns that a row of its table is known by; None: its rows come, and stay."""
+    retracts: bool = False
+    """Whether what a row was is given, before what it became."""
+
+
+@dataclass(frozen=True)
+class TableJoinSpec(OperatorSpec):
+    """All pairs of rows that are there at the same time."""
+
+    how: str
+    columns: JoinedColumns
+    inputs: tuple[TableInput, TableInput]
+    ttl_ms: int | None
+
+    kind: ClassVar[str] = "join"
+    takes_changes: ClassVar[bool] = True
+
+    @property
+    def gives_changes(self) -> bool:
+        """Else no row is taken back: those of both sides stay, and none is there without a partner."""
+        return self.how != "inner" or any(given.own is not None for given in self.inputs)
+
+    def operator(self, ctx: OperatorContext) -> TableJoinOperator:
+        return TableJoinOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        return self.ttl_ms is not None if column == SWM else None
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        sides = _sides(self, ports, 1, None)
+        return {side.state: side.shape(port) for side, port in zip(sides, ports, strict=True)}
+
+    def summary(self) -> str:
+        return self.how if self.ttl_ms is None else f"{self.how}, rows live for {self.ttl_ms} ms"
+
+
+def _sides(
+    spec: TableJoinSpec,
+    ports: Sequence[PortType],
+    max_parallelism: int,
+    folder: SpillFolder | None,
+    limit: KeyLimit | None = None,
+) -> tuple[TableSide, TableSide]:
+    left, right = (
+        TableSide(
+            STATES[port],
+            ports[port],
+            spec.inputs[port].own,
+            keeps=kept(spec.how)[port],
+            ttl_ms=spec.ttl_ms,
+            max_parallelism=max_parallelism,
+            folder=folder,
+            limit=limit,
+        )
+        for port in (LEFT, RIGHT)
+    )
+    return left, right
+
+
+@dataclass
+class _Events:
+    """What a batch does to its side: rows that come and rows that go, in their order."""
+
+    rows: Batch
+    """The row of each event, with the columns of the side."""
+    comes: Mask
+    slots: Slots
+    padded: Mask
+    """Of a row that goes, whether it is given without a partner."""
+    before: Numbers
+    """How many rows of its slot are there before it."""
+    after: Numbers
+    first: Mask
+    """Whether it is the first one of its slot, and the last one."""
+    last: Mask
+
+
+class TableJoinOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: TableJoinSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
+        self._sides = _sides(
+            spec, ctx.ports, ctx.max_parallelism, folder, ctx.key_limit(KeyContents.JOIN_ROWS)
+        )
+        self._keys = KeySlots(len(ctx.ports[LEFT].keys))
+        self._since_tidy = 0
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        side = self._sides[port]
+        refuse_null_keys(batch, side.keys, self.ctx.ports[port].keyed_at)
+        for part, reached_ms in self._by_progress(batch):
+            if reached_ms is not None:
+                self._expire(reached_ms)
+            yield from self._take(port, part)
+        side.rows.spill(self.ctx.state_bytes // 2)
+        self._since_tidy += batch.num_rows
+        self._tidy()
+
+    def _by_progress(self, batch: Batch) -> Iterator[tuple[Batch, int | None]]:
+        """Rows by which the stream had come equally far, in their order."""
+        reached = None if self._spec.ttl_ms is None else hidden_column(batch, SWM)
+        if reached is None:
+            if batch.num_rows:
+                yield batch, None
+            return
+        reached = self._by_step(reached)
+        begins = np.flatnonzero(np.concatenate([[True], reached[1:] != reached[:-1]]))
+        for begin, end in zip(begins, np.append(begins[1:], len(reached)), strict=True):
+            if begin < end:
+                yield batch.slice(begin, end - begin), int(reached[begin])
+
+    def _by_step(self, reached_ms: Numbers) -> Numbers:
+        assert self._spec.ttl_ms is not None
+        return reached_ms - reached_ms % max(self._spec.ttl_ms // _STEPS, 1)
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        if self._spec.ttl_ms is not None:
+            self._expire(int(self._by_step(np.array([timestamp_ms]))[0]))
+        return iter(())
+
+    def _expire(self, reached_ms: int) -> None:
+        for side in self._sides:
+            side.expire(reached_ms)
+
+    def _take(self, port: int, batch: Batch) -> Iterator[Out]:
+        side, other = self._sides[port], self._sides[1 - port]
+        slots = self._keys.lookup_or_add([batch.column(key) for key in side.keys])
+        alone = other.counts(slots) == 0
+        events = self._changed(port, batch, slots, alone)
+        for first, stop in self._chunks(other, events):
+            yield from self._given(port, events, first, stop)
+
+    def _changed(self, port: int, batch: Batch, slots: Slots, alone: Mask) -> _Events:
+        """Changes the side, and says what that was. `alone`: for which rows the other side has none."""
+        side, given = self._sides[port], self._spec.inputs[port]
+        rows = batch.select(side.columns.names)
+        stamps = hidden_column(batch, TS)
+        if stamps is None:
+            stamps = np.zeros(batch.num_rows, np.int64)
+        if given.own is None:
+            counts = side.counts(slots)
+            side.add(slots, rows, stamps, alone & side.keeps, None)
+            comes = np.ones(batch.num_rows, np.bool_)
+            return _events(rows, comes, slots, np.zeros(batch.num_rows, np.bool_), counts)
+        places = side.places(batch)
+        comes = ~goes(batch)
+        order = np.argsort(places, kind="stable")
+        opens = np.concatenate([[True], places[order][1:] != places[order][:-1]])
+        # What each row takes the place of: a row of this batch, or one that is there.
+        of_batch = np.full(len(places), -1, np.int64)
+        of_batch[order[1:]] = np.where(~opens[1:] & comes[order[:-1]], order[:-1], -1)
+        of_side = np.full(len(places), -1, np.int64)
+        of_side[order[opens]] = side.at(places[order[opens]])
+        replaces = (of_batch >= 0) | (of_side >= 0)
+        if given.retracts and self._spec.ttl_ms is None and not (comes | replaces).all():
+            raise was_not_there(self.ctx, batch, int(np.argmin(comes | replaces)), given.own)
+        # A row that goes comes before the one that takes its place.
+        at = np.concatenate([np.flatnonzero(replaces), np.flatnonzero(comes)])
+        leaves = np.arange(len(at)) < np.count_nonzero(replaces)
+        sequence = np.lexsort((~leaves, at))
+        at, leaves = at[sequence], leaves[sequence]
+        stored = np.where(leaves, of_side[at], -1)
+        known = stored >= 0
+        place = np.where(leaves, of_batch[at], at)
+        place[known] = len(slots) + np.arange(np.count_nonzero(known))
+        gone = side.rows.take(stored[known], side.columns.names)
+        padded = np.zeros(len(at), np.bool_)
+        padded[known] = side.padded(stored[known])
+        padded[leaves & ~known] = alone[of_batch[at[leaves & ~known]]] & side.keeps
+        of_rows = pa.concat_batches([rows, gone]).take(pa.array(place))
+        of_slots = np.concatenate([slots, side.slots(stored[known])])[place]
+        counts = side.counts(of_slots)
+        side.remove(stored[known])
+        closes = np.append(opens[1:], True)
+        stays = order[closes & comes[order]]
+        stays.sort()
+        side.add(
+            slots[stays],
+            rows.take(pa.array(stays)),
+            stamps[stays],
+            alone[stays] & side.keeps,
+            places[stays],
+        )
+        events = _events(of_rows, ~leaves, of_slots, padded, counts)
+        # A row that takes the place of one at its key: no partner is alone between them.
+        both = np.flatnonzero(leaves[:-1] & (at[:-1] == at[1:]) & (of_slots[:-1] == of_slots[1:]))
+        events.after[both] = events.before[both + 1] = np.maximum(events.after[both], 1)
+        return events
+
+    # --- what is given --------------------------------------------------------------------------------
+
+    def _chunks(self, other: TableSide, events: _Events) -> Iterator[tuple[int, int]]:
+        """Events with so many pairs that they are some batches at the most, one at the least."""
+        pairs = np.cumsum(other.counts(events.slots) + 1)
+        first = 0
+        while first < len(pairs):
+            most = (pairs[first - 1] if first else 0) + self.ctx.batch_rows
+            stop = max(int(np.searchsorted(pairs, most, side="right")), first + 1)
+            yield first, stop
+            first = stop
+
+    def _given(self, port: int, events: _Events, first: int, stop: int) -> Iterator[Out]:
+        other = self._sides[1 - port]
+        some = slice(first, stop)
+        comes, padded = events.comes[some], events.padded[some]
+        before, after = events.before[some], events.after[some]
+        by, numbers = self._partners(other, events.slots[some])
+        paired = ~padded[by]
+        given = [(by[paired], _PAIRS, numbers[paired])]
+        """Events, the kind of the rows that they give, and the partners of these: -1 for none."""
+        if other.keeps:
+            # Their first partner comes, or the last one goes.
+            back = comes[by] & (before[by] == 0)
+            back &= other.padded(numbers) | ~events.first[some][by]
+            given.append((by[back], _TAKES_BACK, numbers[back]))
+            alone = ~comes[by] & (after[by] == 0)
+            given.append((by[alone], _LEAVES_ALONE, numbers[alone]))
+            settles = events.last[some][by]
+            other.pad(numbers[settles], after[by[settles]] == 0)
+        if MAIN not in self.ctx.outputs:
+            return
+        if self._sides[port].keeps:
+            single = np.flatnonzero(padded | (comes & (other.counts(events.slots[some]) == 0)))
+            given.append((single, _PAIRS, np.full(len(single), -1, np.int64)))
+        of = np.concatenate([of for of, _, _ in given])
+        kinds = np.concatenate([np.full(len(of), kind, np.int8) for of, kind, _ in given])
+        partners = np.concatenate([partners for _, _, partners in given])
+        mine = kinds == _PAIRS
+        inserts = np.where(mine, comes[of], kinds == _LEAVES_ALONE)
+        order = np.lexsort((kinds, of))
+        for begin in range(0, len(order), self.ctx.batch_rows):
+            rows = order[begin : begin + self.ctx.batch_rows]
+            own = events.rows, of[rows] + first, mine[rows]
+            yield Out(self._batch(port, own, partners[rows], inserts[rows]))
+
+    @staticmethod
+    def _partners(other: TableSide, slots: Slots) -> tuple[Numbers, Numbers]:
+        """For each event the rows that the other side has, in the order in which they came."""
+        found = other.find(slots)
+        most = int((found.end - found.begin).sum())
+        for by, places in found.pieces(max(most, 1)):
+            numbers, _ = other.rows.at(places)
+            there = other.there(numbers)
+            by, numbers = by[there], numbers[there]
+            order = np.lexsort((numbers, by))
+            return by[order], numbers[order]
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def _batch(
+        self, port: int, own: tuple[Batch, Numbers, Mask], partners: Numbers, inserts: Mask
+    ) -> Batch:
+        output, columns = self.ctx.outputs[MAIN], self._spec.columns
+        rows, at, there = own
+        mine = rows.select(columns.of(port)).take(pa.array(at, mask=~there))
+        found = partners >= 0
+        theirs = self._sides[1 - port].rows.take(partners[found], columns.of(1 - port))
+        place = np.cumsum(found) - 1
+        theirs = theirs.take(pa.array(place, mask=~found))
+        more = []
+        if self._spec.gives_changes:
+            codes = np.where(inserts, 0, 1).astype(np.int8)
+            more = [pa.DictionaryArray.from_arrays(codes, [INSERT, DELETE]).dictionary_decode()]
+        sides = (mine, theirs) if port == LEFT else (theirs, mine)
+        return columns.batch(sides, output, np.zeros(len(at), np.int64), more=more)
+
+    # --- memory and snapshots -------------------------------------------------------------------------
+
+    def _tidy(self) -> None:
+        """Copies what is there, where that is less than half of what is kept; and forgets keys."""
+        alive = sum(side.alive for side in self._sides)
+        if self._since_tidy < max(_TIDY_ROWS, alive):
+            return
+        self._since_tidy = 0
+        if 2 * alive < sum(map(len, self._sides)) or len(self._keys) > 2 * alive:
+            self._keys = KeySlots(len(self.ctx.ports[LEFT].keys))
+            for side in self._sides:
+                side.rebuild(self._keys)
+                side.rows.spill(self.ctx.state_bytes // 2)
+
+    def open(self, restored: Restored) -> None:
+        for side in self._sides:
+            side.restore(restored.get(side.state, ()), self._keys)
+            side.rows.spill(self.ctx.state_bytes // 2)
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return Snapshot([side.part() for side in self._sides])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [side.whole() for side in self._sides]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        for side in self._sides:
+            side.force_full()
+
+    def next_keys(self) -> None:
+        self._keys = KeySlots(len(self.ctx.ports[LEFT].keys))
+        for side in self._sides:
+            side.clear()
+
+
+def _events(rows: Batch, comes: Mask, slots: Slots, padded: Mask, counts: Numbers) -> _Events:
+    """`counts`: how many rows of its slot there were before all of them."""
+    order = np.argsort(slots, kind="stable")
+    opens = np.concatenate([[True], slots[order][1:] != slots[order][:-1]])[: len(order)]
+    steps = np.where(comes[order], 1, -1)
+    total = np.cumsum(steps)
+    begins = np.flatnonzero(opens)
+    lengths = np.diff(np.append(begins, len(order)))
+    start = np.repeat(total[begins] - steps[begins], lengths)
+    after = np.empty(len(order), np.int64)
+    after[order] = total - start + counts[order]
+    first, last = np.empty(len(order), np.bool_), np.empty(len(order), np.bool_)
+    first[order] = opens
+    last[order] = np.append(opens[1:], True)[: len(order)]
+    return _Events(rows, comes, slots, padded, after - np.where(comes, 1, -1), after, first, last)

@@ -1,0 +1,219 @@
+"""`temporal_join`: each row with the version of the other side that counted at the row's time.
+
+The right side is a table that changes: each of its rows is a version of its key, from its own time on
+until that of the next. Rows of both sides wait until the watermark has passed them; then all versions
+up to there are known, and each left row gets the last one at or before its time. Of two versions of one
+time the one that is greater counts, compared column by column. What is kept is one version for each
+key, and what waits.
+
+    right    EUR 1.1 at 10            EUR 1.2 at 20
+    left               EUR at 15 ─► 1.1           EUR at 20 ─► 1.2
+
+Late rows join nothing, as with `interval_join`; late versions never counted.
+
+```python
+check_example(
+    OperatorExample(
+        lambda orders, rates: orders.key_by("currency").temporal_join(rates.key_by("currency")),
+        pa.schema([("currency", pa.string()), ("sum", pa.int64()), ("at", pa.int64())]),
+        [
+            {"currency": "EUR", "sum": 3, "at": 20},
+            {"currency": "EUR", "sum": 2, "at": 15},
+            Right({"currency": "EUR", "rate": 1.2, "since": 20}),
+            Right({"currency": "EUR", "rate": 1.1, "since": 10}),
+            WatermarkMark(17),
+            {"currency": "USD", "sum": 1, "at": 19},
+        ],
+        on="at",
+        right=pa.schema(
+            [("currency", pa.string()), ("rate", pa.float64()), ("since", pa.int64())]
+        ),
+        right_on="since",
+    ),
+    {
+        "out": [
+            {"currency": "EUR", "sum": 2, "at": 15, "rate": 1.1, "since": 10},
+            {"currency": "EUR", "sum": 3, "at": 20, "rate": 1.2, "since": 20},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.core.operators.held import HeldRows
+from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns
+from rheos.core.operators.joins.numbered import Numbers
+from rheos.core.operators.joins.versions import Versions
+from rheos.core.operators.keyed_state import columns_shape, keyed_shape
+from rheos.core.operators.late import LATE_OF_TWO, not_late
+from rheos.core.operators.sorting import sort_by_time, sort_rows
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.state.key_groups import refuse_null_keys
+from rheos.core.state.slots import Slots
+
+WAITING = (("left", "left behind"), ("right", "right behind"))
+"""The states of rows that wait, and of up to where they no longer do; by port."""
+
+VERSIONS = "versions"
+"""The state of the versions that count."""
+
+
+@dataclass(frozen=True)
+class TemporalJoinSpec(OperatorSpec):
+    """Rows with the version that counted at their time."""
+
+    how: str
+    columns: JoinedColumns
+
+    kind: ClassVar[str] = "temporal_join"
+    any_order: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> TemporalJoinOperator:
+        return TemporalJoinOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        # What it gives comes as the watermark advances, and says itself how far that is.
+        return {WM: True, SWM: False}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        found = {}
+        for port, (rows, behind) in zip(ports, WAITING, strict=True):
+            found[rows] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
+            found[behind] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+        return {**found, VERSIONS: found[WAITING[RIGHT][0]]}
+
+    def summary(self) -> str:
+        return self.how
+
+
+class TemporalJoinOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: TemporalJoinSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._schemas = [pa.schema([*visible(port.schema), (TS, pa.int64())]) for port in ctx.ports]
+        self._waiting = [
+            HeldRows(schema, port.keys, ctx.key_groups, ctx.max_parallelism, names)
+            for schema, port, names in zip(self._schemas, ctx.ports, WAITING, strict=True)
+        ]
+        right = ctx.ports[RIGHT]
+        self._versions = Versions(VERSIONS, self._schemas[RIGHT], right.keys, ctx.max_parallelism)
+        self._watermark = MIN_TIMESTAMP_MS
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        of = self.ctx.ports[port]
+        refuse_null_keys(batch, of.keys, of.keyed_at)
+        batch = yield from self._in_time(port, batch)
+        if MAIN in self.ctx.outputs:
+            self._waiting[port].add(batch.select(self._schemas[port].names))
+
+    def _in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
+        passed = self._waiting[port].passed(batch, self._watermark)
+        return (yield from not_late(self.ctx, LATE_OF_TWO[port], batch, passed))
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        if timestamp_ms <= self._watermark:
+            return
+        left, right = (held.take(timestamp_ms) for held in self._waiting)
+        fresh = self._fresh(right)
+        if left is not None:
+            yield from self._joined(sort_by_time(left, TS), *fresh)
+        self._versions.put(*fresh)
+        self._watermark = timestamp_ms
+
+    def _fresh(self, right: Batch | None) -> tuple[Slots, Batch]:
+        """Versions that begin to count, by slot and by time within it."""
+        if right is None:
+            return np.zeros(0, np.int32), pa.RecordBatch.from_pylist([], self._schemas[RIGHT])
+        rows = sort_rows(right, TS)
+        slots = self._versions.slots_of(rows)
+        order = np.argsort(slots, kind="stable")
+        return slots[order], rows.take(pa.array(order))
+
+    def _joined(self, left: Batch, slots: Slots, fresh: Batch) -> Iterator[Out]:
+        output, columns = self.ctx.outputs[MAIN], self._spec.columns
+        stamps: Numbers = left.column(TS).to_numpy()
+        of_left = self._versions.known(left, self.ctx.ports[LEFT].keys)
+        newest = latest(slots, fresh.column(TS).to_numpy(), of_left, stamps)
+        older = self._versions.find(of_left)
+        there = (newest >= 0) | (older >= 0)
+        chosen = np.arange(len(stamps)) if self._spec.how == "left" else np.flatnonzero(there)
+        for first in range(0, len(chosen), self.ctx.batch_rows):
+            some = chosen[first : first + self.ctx.batch_rows]
+            rows = left.select(columns.of(LEFT)).take(pa.array(some))
+            right = self._right(fresh, newest[some], older[some])
+            yield Out(columns.batch((rows, right), output, stamps[some]))
+
+    def _right(self, fresh: Batch, newest: Numbers, older: Numbers) -> Batch:
+        """The versions of some rows: a fresh one, or else an older one, or else nulls."""
+        names = self._spec.columns.of(RIGHT)
+        parts = [fresh.select(names)]
+        known = older[(newest < 0) & (older >= 0)]
+        if len(known):
+            parts.append(self._versions.take(known, names))
+        place = newest.copy()
+        place[(newest < 0) & (older >= 0)] = fresh.num_rows + np.arange(len(known))
+        return pa.concat_batches(parts).take(pa.array(place, mask=place < 0))
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def open(self, restored: Restored) -> None:
+        for held, (rows, behind) in zip(self._waiting, WAITING, strict=True):
+            held.restore(restored.get(rows, ()), restored.get(behind, ()))
+        self._versions.restore(restored.get(VERSIONS, ()))
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        parts = [part for held in self._waiting for part in held.parts(self._watermark)]
+        return Snapshot([*parts, self._versions.part()])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [
+            *(part for held in self._waiting for part in held.savepoint(self._watermark)),
+            self._versions.whole(),
+        ]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        for held in self._waiting:
+            held.force_full()
+        self._versions.force_full()
+
+    def next_keys(self) -> None:
+        # All that waited has been taken.
+        self._versions.clear()
+        self._watermark = MIN_TIMESTAMP_MS
+
+
+def latest(slots: Slots, stamps: Numbers, of: Slots, at: Numbers) -> Numbers:
+    """For each look-up the last place of its slot whose time is not after its own; -1 where there is
+    none. The places are sorted by slot, and by time within it."""
+    if not len(slots) or not len(of):
+        return np.full(len(of), -1, np.int64)
+    # Times by their rank, so that slot and time are one number.
+    times = np.unique(stamps)
+    span = np.int64(len(times) + 1)
+    words = slots * span + np.searchsorted(times, stamps) + 1
+    asked = of * span + np.searchsorted(times, at, side="right")
+    found = np.searchsorted(words, asked, side="right") - 1
+    return np.where((found >= 0) & (slots[found] == of), found, -1)

@@ -1,0 +1,281 @@
+"""The core of keyed functions: the calls for rows and timers of a key, with its state.
+
+Operators differ in when rows reach the function, and which method is called for them; how it is called
+is here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from rheos.core.graph.state import bind, keyed_declarations
+from rheos.core.operators.calls import Calls, Process, Stamps, Timer
+from rheos.core.operators.contract import OperatorContext, Out, PortType
+from rheos.core.operators.held import HELD, HELD_WATERMARKS
+from rheos.core.operators.keyed_state import declared_shape, keyed_shape, make_backend
+from rheos.core.operators.process_core import ProcessCore
+from rheos.core.operators.records import UserRaised, hidden_column
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.types import rows_of
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of, stored_types
+from rheos.core.state.scope import NO_KEY, KeyScope
+from rheos.core.state.timers import TIMERS, TimerQueue, TimerService
+
+OWN_STATES = (TIMERS, HELD, HELD_WATERMARKS)
+"""What the operator itself keeps beside what its function declares."""
+
+_TIMERS_AT_ONCE = 1024
+"""For the keys of about so many timers state is prepared together."""
+
+
+def _nothing_passed(call: int) -> int:
+    return MIN_TIMESTAMP_MS
+
+
+def function_shapes(port: PortType, function: object) -> dict[str, StateShape]:
+    """What a keyed function keeps by the key of this port: its declared state, and timers."""
+    shapes = {name: declared_shape(port, state) for name, state in keyed_declarations(function).items()}
+    shapes[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
+    return shapes
+
+
+def function_types(function: object) -> dict[str, Sequence[Any]]:
+    """The types of the state that it declares by key."""
+    return {name: stored_types(state) for name, state in keyed_declarations(function).items()}
+
+
+class FunctionContext(KeyScope):
+    """The KeyedContext of the user's function (`graph/functions.py`). One object serves all calls. It
+    is the scope of the function's state, too: setting its key is all there is to a call."""
+
+    __slots__ = ("_core", "call", "timers", "timestamp")
+
+    timers: TimerService
+
+    def __init__(self, core: KeyedCore, ctx: OperatorContext) -> None:
+        super().__init__(ctx.clock)
+        self._core = core
+        self.call = 0
+        """The number of the current call in its delivery."""
+        self.timestamp: int | None = None
+
+    @property
+    def watermark(self) -> int:
+        return self._core.reached_ms(self.call)
+
+    def event_time(self) -> int:
+        return self._core.event_time_ms()
+
+    def output(self, tag: str, record: Any) -> None:
+        self._core.side_output(tag, record, self.call)
+
+
+Takes = Sequence[tuple[str, type | None]]
+"""Of each keyed port: the method that is called for its rows, and the class of its records."""
+
+
+class KeyedCore(Calls, ProcessCore):
+    """Calls one function for one subtask. Its keyed ports are the first, and have keys of one type."""
+
+    def __init__(
+        self, ctx: OperatorContext, function: Any, side_outputs: Iterable[str], takes: Takes
+    ) -> None:
+        self.context = context = FunctionContext(self, ctx)
+        super().__init__(ctx, side_outputs)
+        ports = ctx.ports[: len(takes)]
+        self.codecs = [KeyCodec(port.schema, port.keys, port.keyed_at) for port in ports]
+        self.codec, port = self.codecs[0], ports[0]
+        self.backend = make_backend(ctx, self.codec, context)
+        self.timers = context.timers = self.backend.timers(event_time=TS in port.schema.names)
+        # Subtasks that share a process must not share the user's object.
+        self.function = copy.deepcopy(function)
+        for name, declaration in keyed_declarations(self.function).items():
+            assert name not in OWN_STATES, "the program was looked through as it was written"
+            bind(self.function, name, handle_of(declaration, self.backend))
+        self.records = [record for _, record in takes]
+        self.methods = [getattr(self.function, name) for name, _ in takes]
+
+    def _call_without_key(self, method: Callable[[], object]) -> None:
+        self.context.key = NO_KEY
+        super()._call_without_key(method)
+
+    def next_keys(self) -> None:
+        """Forgets all keys; the watermark starts over."""
+        self.backend.forget()
+        self.watermark_ms = self.context.passed_ms = MIN_TIMESTAMP_MS
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def deliver_batch(
+        self,
+        port: int,
+        batch: Batch,
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        """Calls the method of the port for each row; see `deliver`."""
+        keys, rows = self.codecs[port].of(batch), rows_of(batch, self.records[port])
+        return self.deliver(self.methods[port], keys, rows, stamps, marks, reached)
+
+    def deliver(
+        self,
+        process: Process,
+        keys: Sequence[Any],
+        rows: Sequence[Any],
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        """Calls `process`, a method of the function, for each row. `marks` are the watermarks of splits
+        that outputs inherit; `reached`, which never falls, is the watermark that was reached before
+        each row: it finds the event-time timers up to there fired.
+        """
+        self._begin(keys, rows, stamps, marks, reached)
+        last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
+        self.timers.expect(last_ms)
+        times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
+        stride = self.backend.stride
+        for first in range(0, len(rows), stride):
+            span = slice(first, first + stride)
+            self.backend.prepare(keys[span])
+            yield from self._process(process, first, keys[span], rows[span], times[span], last_ms)
+        self.timers.expect(MIN_TIMESTAMP_MS)
+        self._passed(last_ms)
+        yield from self._flush()
+
+    def deliver_merged(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
+        """Calls for the rows of several ports, each port's sorted by event time: in the order of that,
+        and those of one time by port. It is reached just behind the row before."""
+        unsorted: Stamps = np.concatenate([batch.column(TS).to_numpy() for _, batch in due])
+        order = np.argsort(unsorted, kind="stable")
+        stamps = unsorted[order]
+        marks = [mark for _, batch in due if (mark := hidden_column(batch, WM)) is not None]
+        keys: list[Any] = []
+        rows: list[Any] = []
+        methods: list[Process] = []
+        for port, batch in due:
+            keys += self.codecs[port].of(batch)
+            rows += rows_of(batch, self.records[port])
+            methods += [self.methods[port]] * batch.num_rows
+        places = order.tolist()
+        method = map(methods.__getitem__, places)
+
+        def process(row: Any, ctx: Any) -> Any:
+            return next(method)(row, ctx)
+
+        yield from self.deliver(
+            process,
+            list(map(keys.__getitem__, places)),
+            list(map(rows.__getitem__, places)),
+            stamps,
+            np.concatenate(marks)[order] if len(marks) == len(due) else None,
+            stamps - 1,
+        )
+
+    def event_time_ms(self) -> int:
+        """The event time of the current call: the timestamp of its row or timer, and never before what
+        the stream had reached by the row. It does not depend on how rows travel."""
+        context, reached = self.context, self._reached
+        floor = context.passed_ms
+        if reached is not None and context.call < len(reached):
+            floor = max(floor, reached.item(context.call))
+        timestamp = context.timestamp if self._has_event_time else None
+        return floor if timestamp is None or timestamp < floor else timestamp
+
+    def _passed(self, timestamp_ms: int) -> None:
+        """Notes that all rows and timers up to there have been called for: state that has expired by
+        then may go, and a timer registered up to there waits until the watermark advances."""
+        self.context.passed_ms = max(self.context.passed_ms, timestamp_ms)
+        self.timers.event.fired(timestamp_ms)
+
+    def _process(
+        self,
+        process: Process,
+        first: int,
+        keys: Sequence[Any],
+        rows: Sequence[Any],
+        times: Sequence[Any],
+        last_ms: int,
+    ) -> Iterator[Out]:
+        """Calls for the rows from `first` on; `last_ms` is the watermark before the last of all."""
+        context = self.context
+        add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
+        note = calls.append
+        passed = _nothing_passed if self._reached is None else self._reached.item
+        timers, heap = self.timers, self.timers.event.heap
+        row = result = output = None
+        try:
+            # This is the path of every record: what it does not need, it does not have.
+            for context.call, context.key, row, context.timestamp in zip(
+                count(first), keys, rows, times, strict=False
+            ):
+                if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
+                    here = context.call, context.key, context.timestamp
+                    self.watermark_ms = max(self.watermark_ms, until_ms)
+                    # A timer for a time that the watermark has passed fires once the watermark
+                    # advances from its value at the row before, and is called with that value.
+                    if context.call:
+                        self._passed(passed(context.call - 1))
+                    yield from self._fire(timers.event, until_ms, among_rows=True)
+                    context.call, context.key, context.timestamp = here
+                    timers.expect(last_ms)
+                result = None
+                result = process(row, context)
+                if result is not None:
+                    for output in result:
+                        add(output)
+                        note(context.call)
+                        if len(calls) >= limit:
+                            yield from self._flush()
+        except UserRaised as error:
+            raise self._failure(error, context.timestamp, context.key, row, result, output) from error
+
+    def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
+        """Fires what is due at or before `until_ms`, what these register included."""
+        self._begin((), (), None, None, None)
+        yield from self._fire(self.timers.event, until_ms)
+        self._passed(until_ms)
+        yield from self._flush()
+
+    def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
+        self._begin((), (), None, None, None)
+        self._has_event_time = False
+        yield from self._fire(self.timers.processing, until_ms)
+        yield from self._flush()
+
+    def _fire(self, queue: TimerQueue, until_ms: int, *, among_rows: bool = False) -> Iterator[Out]:
+        context, on_timer = self.context, self.function.on_timer
+        main, limit, fired = self._main, self.ctx.batch_rows, self._fired
+        result = output = None
+        calls, stride = 0, self.backend.stride
+        while (timer := queue.pop(until_ms)) is not None:
+            calls += 1
+            if calls % stride == 0 or (calls == 1 and not among_rows):
+                self.backend.prepare([timer[1], *queue.upcoming(_TIMERS_AT_ONCE)])
+            if len(fired) >= limit:
+                yield from self._flush()
+                fired.clear()
+            context.call = len(self._rows) + len(fired)
+            fired.append(timer)
+            context.timestamp, context.key = timer
+            try:
+                result = None
+                result = on_timer(timer[0], context)
+                if result is not None:
+                    for output in result:
+                        main.add(output)
+                        main.calls.append(context.call)
+                        if len(main.calls) >= limit:
+                            yield from self._flush()
+            except UserRaised as error:
+                raise self._failure(
+                    error, timer[0], timer[1], Timer(timer[0]), result, output
+                ) from error

@@ -1,0 +1,99 @@
+"""`connect` of two keyed streams: one function, whose state and timers are those of the key, for the
+rows of both.
+
+```python
+class Matched(rh.KeyedCoProcessFunction):
+    ordered = rh.ValueState(int)
+    paid = rh.ValueState(int)
+
+    def process_element1(self, order, ctx: rh.KeyedContext):
+        self.ordered.value = order.amount
+        ctx.timers.register(ctx.timestamp + 10)
+
+    def process_element2(self, payment, ctx: rh.KeyedContext):
+        self.paid.value = payment.sum
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext):
+        yield {"order": ctx.key, "open": self.ordered.value - (self.paid.value or 0)}
+
+
+check_example(
+    OperatorExample(
+        lambda orders, payments: orders.key_by("id")
+        .connect(payments.key_by("order"))
+        .process(Matched(), returns={"order": str, "open": int}),
+        pa.schema([("id", pa.string()), ("amount", pa.int64()), ("at", pa.int64())]),
+        [
+            {"id": "a", "amount": 5, "at": 1},
+            Right({"order": "b", "sum": 3, "at": 2}),
+            Right({"order": "a", "sum": 5, "at": 3}),
+            {"id": "b", "amount": 4, "at": 4},
+            WatermarkMark(12),
+            Right({"order": "b", "sum": 4, "at": 13}),
+        ],
+        on="at",
+        right=pa.schema([("order", pa.string()), ("sum", pa.int64()), ("at", pa.int64())]),
+        right_on="at",
+    ),
+    {"out": [{"order": "a", "open": 0}, {"order": "b", "open": 0}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rheos.core.graph.nodes import Order
+from rheos.core.operators.co_process import Records, spelled
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
+from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
+from rheos.core.protocol.elements import SWM, WM
+from rheos.core.protocol.shapes import StateShape
+
+
+@dataclass(frozen=True)
+class KeyedCoProcessSpec(OperatorSpec):
+    """A KeyedCoProcessFunction, for the rows of two ports by the same key."""
+
+    fn: Any
+    records: Records
+    side_outputs: tuple[str, ...]
+
+    order: Order = "arrival"
+
+    kind: ClassVar[str] = "keyed_co_process"
+    any_order: ClassVar[bool] = True
+    """In batch its rows wait, and it goes by their times itself."""
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))
+
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        waiting = rows_by_time(ctx, self.order, in_batch=True)
+        return KeyedFunctionOperator(ctx, self._core(ctx), waiting)
+
+    def _core(self, ctx: OperatorContext) -> KeyedCore:
+        takes = zip(("process_element1", "process_element2"), self.records, strict=True)
+        return KeyedCore(ctx, self.fn, self.side_outputs, list(takes))
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        shapes = function_shapes(ports[0], self.fn)
+        return shapes | held_shapes(ports) if self.order == "event_time" else shapes
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        return function_types(self.fn)
+
+    def looks_at(self, column: str) -> bool | None:
+        if self.order == "event_time":
+            # What it gives comes as the watermark advances, and says itself how far that is.
+            return {WM: True, SWM: False}.get(column)
+        return True if column == SWM else None
+
+    def summary(self) -> str:
+        held = ", in event-time order" if self.order == "event_time" else ""
+        return f"takes {spelled(self.records)}{held}"

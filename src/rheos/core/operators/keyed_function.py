@@ -1,0 +1,114 @@
+"""What operators with a keyed function share: rows of keyed ports, timers, snapshots, the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rheos.core.operators.contract import OperatorContext, Out, Restored
+from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_state import KeyedStateOperator
+from rheos.core.operators.process_core import ProcessCore
+from rheos.core.operators.records import hidden_column
+from rheos.core.operators.rows_by_time import RowsByTime
+from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+
+
+class KeyedFunctionOperator(KeyedStateOperator):
+    """Timers fire when the watermark, or the clock, has passed them. Those of event time fire among the
+    rows of a batch, too: a row finds those fired that the stream's watermark had passed before it.
+
+    What a row's call emits has the row's timestamp and watermark; what a timer's call emits has the
+    timer's time.
+    """
+
+    def __init__(
+        self, ctx: OperatorContext, core: ProcessCore, waiting: RowsByTime | None = None
+    ) -> None:
+        """`waiting`: where the rows of keyed ports wait for the watermark; None where they do not."""
+        super().__init__(ctx)
+        self._core = core
+        self.backend = core.backend
+        self._waiting = waiting
+
+    @property
+    def core(self) -> ProcessCore:
+        """What calls the function."""
+        return self._core
+
+    def open(self, restored: Restored) -> None:
+        self._core.open(restored)
+        if self._waiting is not None:
+            self._waiting.restore(restored)
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        if self._waiting is not None:
+            batch = yield from self._waiting.in_time(port, batch)
+            self._waiting.add(port, batch)
+            return
+        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
+        yield from self._core.deliver_batch(port, batch, *hidden)
+
+    def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
+        """Calls for rows that have waited: by port, in their order."""
+        core = self._core
+        if len(due) == 1:
+            [(port, batch)] = due
+            stamps = batch.column(TS).to_numpy()
+            yield from core.deliver_batch(port, batch, stamps, hidden_column(batch, WM), stamps - 1)
+        elif due:
+            assert isinstance(core, KeyedCore), "only it takes rows of several ports"
+            yield from core.deliver_merged(due)
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        if self._waiting is not None:
+            if not self._waiting.keeps_late:
+                self._core.watermark_ms = timestamp_ms
+            yield from self._deliver_due(self._waiting.take(timestamp_ms))
+        # Rows may have brought a later watermark than the marks of all channels.
+        self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
+        yield from self._core.fire_event_timers(timestamp_ms)
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        snapshot = super().snapshot(checkpoint)
+        if self._waiting is not None:
+            snapshot.parts += self._waiting.parts()
+        return snapshot
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        parts = super().savepoint(snapshot)
+        return parts if self._waiting is None else [*parts, *self._waiting.savepoint()]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        super().snapshot_failed(checkpoint)
+        if self._waiting is not None:
+            self._waiting.force_full()
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._core.timers.processing.next_ms()
+
+    def on_processing_time(self, now_ms: int) -> Iterator[Out]:
+        yield from self._core.fire_processing_timers(now_ms)
+
+    def next_keys(self) -> None:
+        self._drop_pending()
+        self._core.next_keys()
+        if self._waiting is not None:
+            self._waiting.next_keys()
+
+    def on_end(self) -> Iterator[Out]:
+        self._drop_pending()
+        return iter(())
+
+    def _drop_pending(self) -> None:
+        pending = self._core.timers.processing
+        if len(pending):
+            self.ctx.count("dropped_processing_timers", len(pending))
+            pending.clear()
+
+    def close_function(self) -> None:
+        self._core.close_function()
+
+    def close(self) -> None:
+        self._core.close()

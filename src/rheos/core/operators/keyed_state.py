@@ -1,0 +1,135 @@
+"""Operators whose keyed state a backend keeps: which backend, how its state is described, and what all
+of them do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import msgspec
+import pyarrow as pa
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.state import StateDeclaration
+from rheos.core.graph.types import canonical, key_type
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import WINDOW, FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.keys import WINDOW_COLUMNS, KeyCodec
+from rheos.core.state.kinds import shape_of
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.rocksdb.backend import RocksDbBackend
+from rheos.core.state.scope import NO_KEY, KeyScope
+
+
+class KeyedStateOperator(Operator):
+    """Who derives from it makes `backend` before it is opened, and gives what its rows lead to in
+    `on_rows`. State beside the backend is its own to add to snapshots."""
+
+    backend: KeyedStateBackend
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        """What a batch leads to. Rows of a broadcast port find no key, and set none."""
+        raise NotImplementedError
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if self.ctx.ports[port].broadcast:
+            return self._without_key(port, batch)
+        return self.on_rows(port, batch)
+
+    def _without_key(self, port: int, batch: Batch) -> Iterator[Out]:
+        scope = self.backend.scope
+        scope.key = NO_KEY
+        for out in self.on_rows(port, batch):
+            yield out
+            assert scope.key is NO_KEY, "EX17: rows of a broadcast port change no keyed state"
+        assert scope.key is NO_KEY, "EX17: rows of a broadcast port change no keyed state"
+
+    def open(self, restored: Restored) -> None:
+        self.backend.restore(restored)
+
+    def keys_held(self) -> int | None:
+        return self.backend.keys_held()
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return self.backend.snapshot()
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return self.backend.savepoint()
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self.backend.force_full()
+
+    def next_keys(self) -> None:
+        self.backend.forget()
+
+    def close(self) -> None:
+        self.backend.close()
+
+
+def make_backend(
+    ctx: OperatorContext, keys: KeyCodec, scope: KeyScope | None = None
+) -> KeyedStateBackend:
+    """The backend that the job is configured for. `scope` holds the key that code runs under; None
+    is for operators that use its stores themselves."""
+    scope = KeyScope(ctx.clock) if scope is None else scope
+    scope.limit = ctx.key_limit
+    match ctx.state.backend:
+        case Backend.MEMORY:
+            return MemoryBackend(keys, ctx.max_parallelism, scope, ctx.scratch)
+        case Backend.ROCKSDB:
+            if ctx.scratch is None:
+                raise ConfigurationError(
+                    "the state backend rocksdb needs a local disk, and this runtime has none",
+                    hint="use the state backend in memory, or another runtime",
+                )
+            return RocksDbBackend(
+                keys,
+                ctx.max_parallelism,
+                ctx.key_groups,
+                scope,
+                folder=ctx.scratch,
+                writer=f"{ctx.attempt}-{ctx.subtask}",
+                memory_bytes=ctx.state_bytes,
+            )
+        case _:
+            assert_never(ctx.state.backend)
+
+
+def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
+    """The shape of a state by the key of this port. Of several keyed ports it is the first one's."""
+    key = _key_of(port)
+    return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)
+
+
+def declared_shape(port: PortType, declared: StateDeclaration) -> StateShape:
+    """The shape of declared state by the key of this port."""
+    return msgspec.structs.replace(shape_of(declared), key=_key_of(port))
+
+
+def columns_shape(schema: pa.Schema, name: str = "columns") -> TypeShape:
+    """What stored rows of these columns are. Those that may be null may also be missing."""
+    fields = [
+        FieldShape(name=f.name, type=TypeShape(name=str(canonical(f.type))), required=not f.nullable)
+        for f in schema
+    ]
+    return TypeShape(name=name, fields=fields)
+
+
+def by_window(shape: StateShape) -> StateShape:
+    """The shape of a state by key, where it is by key and window."""
+    bounds = [
+        FieldShape(name=name, type=TypeShape(name="int64", label=WINDOW)) for name in WINDOW_COLUMNS
+    ]
+    return msgspec.structs.replace(shape, key=[*shape.key, *bounds])
+
+
+def _key_of(port: PortType) -> list[FieldShape]:
+    return [
+        FieldShape(name=name, type=TypeShape(name=key_type(port.schema.field(name).type)))
+        for name in port.keys
+    ]

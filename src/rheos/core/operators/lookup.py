@@ -1,0 +1,237 @@
+"""`lookup`: each row with the columns that a system outside has for its key.
+
+A batch is looked up while it waits at the input, beside those before it, and rows keep their order.
+Of a batch the distinct keys are asked for; what a cache still has is not. A row whose key is null, or
+has no row outside, gets nulls (`how="left"`), or goes (`how="inner"`); one whose key has several rows
+becomes several.
+
+What was looked up is no state: a row that is not given on yet lies at the input, is part of the
+checkpoint as such, and is looked up again after a restore.
+
+```python
+check_example(
+    OperatorExample(
+        lambda visits: visits.lookup(
+            MemoryLookup(
+                ["user"], [{"user": "ada", "country": "uk"}, {"user": "bo", "country": "se"}]
+            ),
+            on="user",
+        ),
+        pa.schema([("user", pa.string()), ("page", pa.string())]),
+        [
+            {"user": "ada", "page": "home"},
+            {"user": "eve", "page": "home"},
+            {"user": "bo", "page": "about"},
+        ],
+    ),
+    {
+        "out": [
+            {"user": "ada", "page": "home", "country": "uk"},
+            {"user": "eve", "page": "home", "country": None},
+            {"user": "bo", "page": "about", "country": "se"},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.connectors.lookup import Lookup, LookupContext
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import (
+    AsyncOperator,
+    Begun,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    Restored,
+)
+from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.types import read_column
+from rheos.core.redaction import redacted
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LookupSpec(OperatorSpec):
+    """Rows by key from outside, beside those of the stream."""
+
+    lookup: Lookup
+    on: tuple[str, ...]
+    """Columns of the stream, one for each key of the lookup."""
+    columns: tuple[tuple[str, str], ...]
+    """New columns, each with that of the lookup."""
+    how: Literal["left", "inner"]
+    cache_for_ms: int
+    """How long what was found counts; 0: for the rows that wait for it alone."""
+    cache_keys: int
+    """For how many keys at the most."""
+    retry_for_ms: int
+
+    kind: ClassVar[str] = "lookup"
+    begins_chain: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return LookupOperator(ctx, self)
+
+    def keys(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that the lookup is asked by, of a stream of that schema."""
+        names = zip(self.lookup.keys, self.on, strict=True)
+        return pa.schema([schema.field(on).with_name(key).with_nullable(False) for key, on in names])
+
+    def summary(self) -> str:
+        return redacted(f"{self.how}, by {', '.join(self.on)}: {self.lookup.describe()}")
+
+
+class LookupOperator(AsyncOperator):
+    """Asks as `LookupCalls` does, and joins what was found."""
+
+    def __init__(self, ctx: OperatorContext, spec: LookupSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._known = KnownRows(spec.cache_keys, spec.cache_for_ms * 1000)
+        self._calls: LookupCalls | None = None
+
+    def open(self, restored: Restored) -> None:
+        ctx, spec = self.ctx, self._spec
+        keys = spec.keys(ctx.ports[0].schema)
+        self._calls = LookupCalls(
+            spec.lookup.open(LookupContext(ctx.name, ctx.subtask, keys, ctx.clock)),
+            spec.lookup.schema,
+            self._known,
+            retry_for_us=spec.retry_for_ms * 1000,
+            clock=ctx.clock,
+            io=ctx.io,
+            count=ctx.count,
+        )
+
+    def away_ms(self) -> float:
+        return 0.0 if self._calls is None else self._calls.failing_ms()
+
+    def begin(self, port: int, batch: Batch) -> Begun:
+        assert self._calls is not None
+        places, distinct = _distinct([batch.column(name) for name in self._spec.on])
+        on = pa.RecordBatch.from_arrays(distinct, names=self._spec.on)
+        keys: list[Key] = list(zip(*(read_column(on, name) for name in self._spec.on), strict=True))
+        self._known.forget(self.ctx.clock.monotonic_us())
+        blocks: list[FoundBlock | None] = [self._known.get(key) for key in keys]
+        missing = [at for at, block in enumerate(blocks) if block is None]
+        self.ctx.count("cache_hits", len(keys) - len(missing))
+        waits: Sequence[Call] = ()
+        if missing:
+            names = list(self._spec.lookup.keys)
+            wanted = pa.RecordBatch.from_arrays(distinct, names=names).take(pa.array(missing))
+            waits = self._calls.want([keys[at] for at in missing], wanted)
+        return _LookedUp(self, self._calls, places, keys, blocks, waits)
+
+    def joined(
+        self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
+    ) -> Iterator[Out]:
+        """The rows with what was found for them: the key of row i is that of `found` at `places[i]`; it
+        has none where that is -1."""
+        output = self.ctx.outputs.get(MAIN)
+        if output is None or not batch.num_rows:
+            return
+        begins = np.zeros(len(found) + 1, np.int64)
+        counts = np.zeros(len(found) + 1, np.int64)
+        found_rows = pa.RecordBatch.from_pylist([], self._spec.lookup.schema)
+        if found:
+            found_rows, of_keys = spans(found)
+            ends = np.array(list(of_keys), np.int64)
+            begins[:-1], counts[:-1] = ends[:, 0], ends[:, 1] - ends[:, 0]
+        # The last place, -1, is that of the rows without a key.
+        begin, count = begins[places], counts[places]
+        repeats = count if self._spec.how == "inner" else np.maximum(count, 1)
+        if (repeats == 1).all():
+            right, there = begin, count > 0
+        else:
+            left = np.repeat(np.arange(len(places)), repeats)
+            within = np.arange(len(left)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+            right, there = begin[left] + within, count[left] > 0
+            batch = batch.take(pa.array(left))
+        taken = pa.array(right, mask=~there)
+        new = {name: found_rows.column(of).take(taken) for name, of in self._spec.columns}
+        columns = [new[f.name] if f.name in new else batch.column(f.name) for f in output.schema]
+        result = pa.RecordBatch.from_arrays(columns, schema=output.schema)
+        for start in range(0, result.num_rows, self.ctx.batch_rows):
+            yield Out(result.slice(start, self.ctx.batch_rows))
+
+    def close(self) -> None:
+        if self._calls is not None:
+            calls, self._calls = self._calls, None
+            calls.close()
+
+
+class _LookedUp(Begun):
+    """A batch whose keys are looked up."""
+
+    def __init__(
+        self,
+        operator: LookupOperator,
+        calls: LookupCalls,
+        places: Numbers,
+        keys: Sequence[Key],
+        blocks: list[FoundBlock | None],
+        waits: Sequence[Call],
+    ) -> None:
+        self._operator = operator
+        self._calls = calls
+        self._places = places
+        self._keys = keys
+        self._blocks = blocks
+        """Those of the keys that were known."""
+        self._waits = waits
+
+    def ready(self) -> bool:
+        self._calls.advance()
+        return all(call.block is not None for call in self._waits)
+
+    def wake_after_us(self) -> int | None:
+        return self._calls.wake_after_us()
+
+    def finish(self, batch: Batch) -> Iterator[Out]:
+        keys = zip(self._keys, self._blocks, strict=True)
+        found = [(known or self._fetched(key), key) for key, known in keys]
+        return self._operator.joined(batch, self._places, found)
+
+    def _fetched(self, key: Key) -> FoundBlock:
+        block = next(call.block for call in self._waits if key in call.keys)
+        assert block is not None, "a batch is finished when it is ready"
+        return block
+
+
+def _distinct(columns: Sequence[pa.Array]) -> tuple[Numbers, list[pa.Array]]:
+    """The distinct combinations that have no null, as columns; and of each row which it has, or -1."""
+    rows = len(columns[0])
+    encoded = [_encoded(column) for column in columns]
+    null = np.zeros(rows, np.bool_)
+    codes = np.zeros(rows, np.int64)
+    for indices, dictionary in encoded:
+        null |= indices < 0
+        codes = codes * max(len(dictionary), 1) + indices
+    if len(encoded) == 1:
+        return codes, [encoded[0][1]]
+    _, first, inverse = np.unique(codes[~null], return_index=True, return_inverse=True)
+    places = np.full(rows, -1, np.int64)
+    places[~null] = inverse
+    of_rows = np.flatnonzero(~null)[first]
+    return places, [d.take(pa.array(indices[of_rows])) for indices, d in encoded]
+
+
+def _encoded(column: Any) -> tuple[Numbers, pa.Array]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    encoded = column.dictionary_encode()
+    return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), encoded.dictionary

@@ -1,0 +1,260 @@
+"""How an operator asks a system outside for rows by key: one call at a time, again where it fails, and
+not for what is still known.
+
+What waits while a call is under way goes together with the next one: so the calls become larger where
+the system is slower, and a key is asked for once in each.
+
+    waiting call ──no call under way──> under way ──answered──> done
+                                            │  ^
+                                       failed  └── back-off, as long as `retry_for_us`; then the error
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.lookup import Found, LookupClient
+from rheos.core.errors import InputError, RheosError, UnavailableError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ports import Clock, Completion, IoExecutor
+from rheos.core.shown import named_error, shown
+
+Key: TypeAlias = tuple[Any, ...]
+
+_CALL_KEYS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBlock:
+    """What one call has found."""
+
+    rows: Batch
+    """Those of one key side by side."""
+    spans: dict[Key, tuple[int, int]]
+    """Of each key that was asked for: where its rows begin, and end."""
+    at_us: int
+    """When it was asked for, by the monotonic clock."""
+
+
+@dataclass(slots=True)
+class Call:
+    """Keys that are asked for together."""
+
+    keys: dict[Key, int] = field(default_factory=dict)
+    """With their places."""
+    columns: list[Batch] = field(default_factory=list)
+    block: FoundBlock | None = None
+
+
+class KnownRows:
+    """A cache of what was found, by key. The oldest key goes: when there are more than `max_keys`, and
+    when it was asked for `keep_us` ago. A block goes with the last of its keys."""
+
+    def __init__(self, max_keys: int, keep_us: int) -> None:
+        self._max_keys = max_keys
+        self._keep_us = keep_us
+        self._by_key: OrderedDict[Key, FoundBlock] = OrderedDict()
+        """The oldest first: a key's place is that of the block which has it now."""
+
+    def get(self, key: Key) -> FoundBlock | None:
+        """Call `forget` before."""
+        return self._by_key.get(key)
+
+    def add(self, block: FoundBlock) -> None:
+        if self._keep_us <= 0:
+            return
+        by_key = self._by_key
+        for key in by_key.keys() & block.spans.keys():
+            del by_key[key]
+        by_key.update(dict.fromkeys(block.spans, block))
+        for _ in range(len(by_key) - self._max_keys):
+            by_key.popitem(last=False)
+
+    def forget(self, now_us: int) -> None:
+        """Lets go of what is too old."""
+        by_key = self._by_key
+        while by_key and now_us - next(iter(by_key.values())).at_us >= self._keep_us:
+            by_key.popitem(last=False)
+
+
+class LookupCalls:
+    """The calls of one subtask. Used in the mailbox; only `LookupClient.fetch` runs beside it."""
+
+    def __init__(
+        self,
+        client: LookupClient,
+        schema: pa.Schema,
+        known: KnownRows,
+        *,
+        retry_for_us: int,
+        clock: Clock,
+        io: IoExecutor,
+        count: Callable[[str, int], None],
+    ) -> None:
+        """`schema` is that of the rows that are found."""
+        self._client = [client]
+        """Who takes it from here closes it."""
+        self._schema = schema
+        self._known = known
+        self._back_off = BackOff(retry_for_us)
+        self._clock = clock
+        self._io = io
+        self._count = count
+        self._waiting: deque[Call] = deque()
+        self._wanted: dict[Key, Call] = {}
+        """The keys of the calls that wait."""
+        self._under_way: Call | None = None
+        self._completion: Completion[Found] | None = None
+        """None while it waits for its next try."""
+        self._began_us = 0
+        self._again_us = 0
+        self._closed = False
+
+    def failing_ms(self) -> float:
+        """Return how long the lookup has failed; 0 if it does not."""
+        return self._back_off.failing_for_us(self._clock.monotonic_us()) / 1000
+
+    def want(self, keys: Sequence[Key], columns: Batch) -> list[Call]:
+        """Asks for keys, which `columns` has as rows; the calls that they are part of."""
+        calls: dict[int, Call] = {}
+        new: dict[int, list[int]] = {}
+        for row, key in enumerate(keys):
+            call = self._wanted.get(key)
+            if call is None:
+                if not self._waiting or len(self._waiting[-1].keys) >= _CALL_KEYS:
+                    self._waiting.append(Call())
+                call = self._wanted[key] = self._waiting[-1]
+                call.keys[key] = len(call.keys)
+                new.setdefault(id(call), []).append(row)
+            calls[id(call)] = call
+        for of, rows in new.items():
+            calls[of].columns.append(columns.take(pa.array(rows, pa.int32())))
+        self.advance()
+        return list(calls.values())
+
+    def advance(self) -> None:
+        """Takes in what has been answered, and begins what waits. Raises the RheosError of a call that
+        has failed for good."""
+        completion = self._completion
+        if completion is not None and completion.done():
+            self._completion = None
+            self._take(completion)
+        if self._under_way is None and self._waiting:
+            self._under_way = call = self._waiting.popleft()
+            for key in call.keys:
+                del self._wanted[key]
+            call.columns = [pa.concat_batches(call.columns)]
+            self._submit(call)
+        elif self._under_way is not None and self.wake_after_us() == 0:
+            self._count("retries", 1)
+            self._submit(self._under_way)
+
+    def wake_after_us(self) -> int | None:
+        """While a failed call waits for its next try: how long still."""
+        if self._under_way is None or self._completion is not None:
+            return None
+        return max(self._again_us - self._clock.monotonic_us(), 0)
+
+    def close(self) -> None:
+        """The client is closed when no call is under way any more."""
+        self._closed = True
+        if self._completion is None or self._completion.done():
+            self._close_client()
+
+    def _close_client(self) -> None:
+        while self._client:  # The thread of a call that ends just now looks here, too.
+            self._client.pop().close()
+
+    def _submit(self, call: Call) -> None:
+        self._began_us = self._clock.monotonic_us()
+        self._completion = self._io.submit(partial(self._fetch, self._client[0], call.columns[0]))
+
+    def _fetch(self, client: LookupClient, keys: Batch) -> Found:
+        """On the I/O executor."""
+        try:
+            return client.fetch(keys)
+        finally:
+            if self._closed:
+                self._close_client()
+
+    def _take(self, completion: Completion[Found]) -> None:
+        call = self._under_way
+        assert call is not None
+        try:
+            found = completion.result()
+        except Exception as error:
+            self._failed(call, error)
+            return
+        self._under_way = None
+        self._back_off.restore()
+        self._count("looked_up", len(call.keys))
+        call.block = self._block(call, found)
+        self._known.add(call.block)
+
+    def _block(self, call: Call, found: Found) -> FoundBlock:
+        rows, of = found.rows, np.asarray(found.of)
+        if not rows.schema.equals(self._schema) or len(of) != rows.num_rows:
+            raise InputError(
+                f"the lookup gave {len(of)} places for {rows.num_rows} rows of {rows.schema}, where "
+                f"rows of {self._schema} are asked for"
+            )
+        if len(of) and not 0 <= of.min() <= of.max() < len(call.keys):
+            raise InputError(
+                f"the lookup gave rows of other keys than the {len(call.keys)} it was given"
+            )
+        if len(of) and (np.diff(of) < 0).any():
+            rows = rows.take(pa.array(np.argsort(of, kind="stable")))
+        ends = np.cumsum(np.bincount(of.astype(np.int64), minlength=len(call.keys)))
+        begins = [0, *ends[:-1].tolist()]
+        return FoundBlock(
+            rows,
+            dict(zip(call.keys, zip(begins, ends.tolist(), strict=True), strict=True)),
+            self._began_us,
+        )
+
+    def _failed(self, call: Call, error: Exception) -> None:
+        first = next(iter(call.keys))
+        key = shown(first[0] if len(first) == 1 else first)
+        others = "" if len(call.keys) == 1 else f", and {len(call.keys) - 1} others"
+        if isinstance(error, RheosError) and not isinstance(error, UnavailableError):
+            error.key = error.key or key + others
+            raise error
+        now_us = self._clock.monotonic_us()
+        wait_us = self._back_off.failed(now_us)
+        if wait_us is None:
+            failing_us = self._back_off.failing_for_us(now_us)
+            said = error.what if isinstance(error, RheosError) else named_error(error)
+            raise UnavailableError(
+                f"the lookup has failed for {failing_us / 1e6:.3g} s: {said}",
+                key=key + others,
+                hint="is the system up, and does it answer in time? retry_for= says how long it is "
+                "tried again; the job is restarted by its strategy",
+            ) from error
+        self._again_us = now_us + wait_us
+
+
+def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
+    """Of some keys, each with the block that has it: all their rows, and where each key's begin and end
+    among them."""
+    by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
+    for place, (block, _) in enumerate(blocks):
+        by_block.setdefault(id(block), (block, []))[1].append(place)
+    found: list[tuple[int, int]] = [(0, 0)] * len(blocks)
+    pieces: list[Batch] = []
+    begin = 0
+    for block, places in by_block.values():
+        of_keys = [block.spans[blocks[place][1]] for place in places]
+        wanted = np.concatenate([np.arange(a, b) for a, b in of_keys])
+        pieces.append(block.rows.take(pa.array(wanted.astype(np.int64))))
+        for place, (a, b) in zip(places, of_keys, strict=True):
+            found[place] = begin, begin + b - a
+            begin += b - a
+    return pa.concat_batches(pieces), iter(found)

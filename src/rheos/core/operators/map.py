@@ -1,0 +1,140 @@
+"""`map` and `flat_map`: a plain Python function of one record.
+
+The hidden columns go with the record: what is made of it has its timestamp.
+
+```python
+def dozens(sale):
+    return {"item": sale.item, "dozens": sale.count / 12}
+
+
+def packets(sale):
+    for number in range(sale.count // 12):
+        yield {"item": sale.item, "number": number}
+
+
+schema = pa.schema([("item", pa.string()), ("count", pa.int64())])
+sales = [{"item": "tea", "count": 30}, {"item": "jam", "count": 6}]
+check_example(
+    OperatorExample(
+        lambda rows: rows.map(dozens, returns={"item": str, "dozens": float}), schema, sales
+    ),
+    {"out": [{"item": "tea", "dozens": 2.5}, {"item": "jam", "dozens": 0.5}]},
+)
+check_example(
+    OperatorExample(
+        lambda rows: rows.flat_map(packets, returns={"item": str, "number": int}), schema, sales
+    ),
+    {"out": [{"item": "tea", "number": 0}, {"item": "tea", "number": 1}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN, MapSpec
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
+from rheos.core.operators.rich_function import RichFunctionOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.types import TypeMismatch, batch_of, rows_of
+
+
+def emitted(
+    ctx: OperatorContext,
+    made: list[Any],
+    batch: Batch,
+    rows: Sequence[Any],
+    origins: list[int] | None,
+    keeps: str | None,
+) -> Iterator[Out]:
+    """A batch of records that were made of rows; `origins` says of which, None of each in turn. The
+    function may not have given the column `keeps` other values."""
+    output = ctx.outputs.get(MAIN)
+    if output is None or not made:
+        return
+    schema = output.schema
+    try:
+        made_batch = batch_of(made, schema, output.type.record)
+    except TypeMismatch as mismatch:
+        origin = mismatch.index if origins is None else origins[mismatch.index]
+        raise wrong_type(ctx, mismatch, record=rows[origin]) from None
+    hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
+    indices = None
+    if origins is not None and hidden:
+        indices = pa.array(np.array(origins, dtype=np.int64))
+        hidden = [column.take(indices) for column in hidden]
+    if keeps is not None:
+        before = batch.column(keeps)
+        before = before if indices is None else before.take(indices)
+        after = made_batch.column(keeps)
+        check_kept(ctx, keeps, before, after, lambda at: rows[at if origins is None else origins[at]])
+    yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
+
+
+class _RecordOperator(RichFunctionOperator):
+    def __init__(self, ctx: OperatorContext, spec: MapSpec) -> None:
+        super().__init__(ctx, spec.fn)
+        self._record = spec.record
+        self._keeps = spec.keeps
+
+    def _emit(
+        self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
+    ) -> Iterator[Out]:
+        return emitted(self.ctx, made, batch, rows, origins, self._keeps)
+
+
+class MapOperator(_RecordOperator):
+    """One record out for each that comes in."""
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        fn, rows = self._fn, rows_of(batch, self._record)
+        made: list[Any] = []
+        add = made.append
+        try:
+            for row in rows:
+                add(fn(row))
+        except UserRaised as error:
+            raise user_error(self.ctx, error, record=rows[len(made)]) from error
+        yield from self._emit(made, batch, rows, None)
+
+
+class FlatMapOperator(_RecordOperator):
+    """Any number of records out for each that comes in, in batches of a bounded size."""
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        rows, most = rows_of(batch, self._record), self.ctx.batch_rows
+        made: list[Any] = []
+        origins: list[int] = []
+        for index, row in enumerate(rows):
+            records = self._iterate(row)
+            while True:
+                had = len(made)
+                try:
+                    made.extend(islice(records, most - had))
+                except UserRaised as error:
+                    raise user_error(self.ctx, error, record=row) from error
+                origins += [index] * (len(made) - had)
+                if len(made) < most:
+                    break
+                yield from self._emit(made, batch, rows, origins)
+                made, origins = [], []
+        yield from self._emit(made, batch, rows, origins)
+
+    def _iterate(self, row: Any) -> Iterator[Any]:
+        try:
+            given = self._fn(row)
+        except UserRaised as error:
+            raise user_error(self.ctx, error, record=row) from error
+        if given is None:
+            return iter(())
+        # A text or a dict is a single thing too, though Python would take it apart.
+        if isinstance(given, str | bytes | dict) or not hasattr(given, "__iter__"):
+            raise not_iterable(self.ctx, given, record=row)
+        return iter(given)

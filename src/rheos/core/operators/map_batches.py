@@ -1,0 +1,144 @@
+"""`map_batches`: a function of whole batches, as Polars frames, Arrow batches or pandas frames.
+
+```python
+def add_tax(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(tax=frame["price"] * 0.25)
+
+
+check_example(
+    OperatorExample(
+        lambda sales: sales.map_batches(add_tax, returns={"item": str, "price": int, "tax": float}),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 4}, {"item": "jam", "price": 6}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "price": 4, "tax": 1.0},
+            {"item": "jam", "price": 6, "tax": 1.5},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MAIN, MapBatchesSpec
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.given_columns import given_columns
+from rheos.core.operators.records import UserRaised, check_kept, user_error
+from rheos.core.operators.rich_function import RichFunctionOperator
+from rheos.core.protocol.elements import Batch, strip_hidden, visible
+from rheos.core.protocol.pandas_frames import pandas_frame, table_of_pandas
+from rheos.core.protocol.polars_frames import arrow_table, polars_frame
+from rheos.core.protocol.shown_rows import row_values, shown_record
+from rheos.core.protocol.types import TypeMismatch
+
+_WANTED = {
+    "polars": "a polars.DataFrame",
+    "arrow": "a pyarrow.RecordBatch or pyarrow.Table",
+    "pandas": "a pandas.DataFrame",
+}
+
+
+class MapBatchesOperator(RichFunctionOperator):
+    """Hands the visible columns to the user's function, and checks what it gives.
+
+    The function gives the declared columns, in any order, of the declared types or of numbers that
+    fit them. With event time it gives a row for each row: the hidden columns are put beside them.
+    """
+
+    def __init__(self, ctx: OperatorContext, spec: MapBatchesSpec) -> None:
+        super().__init__(ctx, spec.fn)
+        self._spec = spec
+        self._name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
+        self._output = ctx.outputs.get(MAIN)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows == 0:
+            return
+        given = self._call(strip_hidden(batch))
+        if self._output is None:
+            return
+        schema = self._output.schema
+        declared = visible(schema)
+        table = self._table(given)
+        columns = given_columns(table, declared, self._name, self._failed)
+        hidden = schema.names[len(declared) :]
+        if hidden and table.num_rows != batch.num_rows:
+            raise self._failed(
+                f"{self._name}() gave {table.num_rows} rows for {batch.num_rows}, and the stream has "
+                "event time: it would not be known which row happened when",
+                hint="give as many rows as come, in their order; use filter() to drop rows and "
+                "flat_map() to make several of one",
+            )
+        kept = self._spec.keeps
+        if kept is not None:
+            after = columns[declared.get_field_index(kept)]
+            check_kept(
+                self.ctx,
+                kept,
+                batch.column(kept),
+                after,
+                lambda at: row_values(batch, at),
+            )
+        columns += [batch.column(name) for name in hidden]
+        result = pa.RecordBatch.from_arrays(columns, schema=schema)
+        for start in range(0, result.num_rows, self.ctx.batch_rows):
+            yield Out(result.slice(start, self.ctx.batch_rows))
+
+    def _call(self, batch: Batch) -> Any:
+        handed: Any = batch
+        if self._spec.form == "polars":
+            handed = polars_frame(batch)
+        elif self._spec.form == "pandas":
+            handed = pandas_frame(batch)
+        try:
+            return self._fn(handed)
+        except UserRaised as error:
+            first = shown_record(batch, 0)
+            raised = user_error(self.ctx, error)
+            raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
+            raise raised from error
+
+    def _table(self, given: Any) -> pa.Table:
+        form = self._spec.form
+        if form == "polars" and isinstance(given, pl.DataFrame):
+            return arrow_table(given)
+        if form == "arrow" and isinstance(given, pa.RecordBatch):
+            return pa.Table.from_batches([given])
+        if form == "arrow" and isinstance(given, pa.Table):
+            return given
+        if form == "pandas" and _is_pandas_frame(given):
+            assert self._output is not None
+            try:
+                return table_of_pandas(given, visible(self._output.schema))
+            except TypeMismatch as mismatch:
+                raise self._failed(
+                    f"{self._name}() gave a wrong value in row {mismatch.index}: {mismatch}",
+                    hint="return what the output type declares, or declare what is returned (returns=)",
+                ) from None
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise self._failed(
+                    f"{self._name}() gave a frame that Arrow cannot hold: {error}"
+                ) from None
+        raise self._failed(
+            f"{self._name}() gave {type(given).__name__}, and should give {_WANTED[form]}",
+            hint="return the frame itself; collect a lazy one",
+        )
+
+    def _failed(self, what: str, hint: str | None = None) -> UserFunctionError:
+        return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
+
+
+def _is_pandas_frame(value: Any) -> bool:
+    import pandas as pd  # It takes long to import, and few programs need it.
+
+    return isinstance(value, pd.DataFrame)

@@ -1,0 +1,100 @@
+"""What is alive of one key: matches that are not whole yet, and whole ones that wait.
+
+Each match is a chain of nodes, from the row that it took last back to its first. A node never changes,
+and all matches that have begun alike share the nodes of what they have in common: two that part at a
+row have one chain up to there. So a match more costs one node for each row that it alone has taken, and
+a node is gone with the last match that has it in its chain (PM1, PM2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rheos.core.operators.pattern.automaton import PatternEdge
+
+NEVER_MS = 2**63 - 1
+
+
+class MatchNode:
+    """A row in its place in a match."""
+
+    __slots__ = ("before", "event", "position")
+
+    def __init__(self, position: int, event: int, before: MatchNode | None) -> None:
+        self.position = position
+        self.event = event
+        """The number of the row. Later rows of a key have higher ones."""
+        self.before = before
+
+    def chain(self) -> Iterator[MatchNode]:
+        """The nodes of the match, the last first."""
+        node: MatchNode | None = self
+        while node is not None:
+            yield node
+            node = node.before
+
+    def rows(self) -> list[tuple[int, int]]:
+        """The rows that were taken and by which positions, in their order."""
+        return [(node.event, node.position) for node in self.chain()][::-1]
+
+
+def events_of(last: Iterable[MatchNode]) -> set[int]:
+    """The numbers of the rows in the chains that end with these nodes."""
+    seen: set[int] = set()
+    events: set[int] = set()
+    for each in last:
+        node: MatchNode | None = each
+        while node is not None and id(node) not in seen:
+            seen.add(id(node))
+            events.add(node.event)
+            node = node.before
+    return events
+
+
+class Partial:
+    """A match that is not whole, or that may go on: what it has taken, and the edges it waits on."""
+
+    __slots__ = ("began", "node", "open", "since_ms", "wakes")
+
+    def __init__(
+        self, node: MatchNode, open_: tuple[PatternEdge, ...], wakes: int, began: int, since_ms: int
+    ) -> None:
+        self.node = node
+        self.open = open_
+        self.wakes = wakes
+        self.began = began
+        """The number of its first row, and the time of that."""
+        self.since_ms = since_ms
+
+
+class WholeMatch:
+    """A whole match."""
+
+    __slots__ = ("began", "node")
+
+    def __init__(self, node: MatchNode, began: int) -> None:
+        self.node = node
+        self.began = began
+
+
+class Alive:
+    """Of one key. Lists are replaced, and not changed: a snapshot may hold on to them."""
+
+    __slots__ = ("expires_ms", "found", "partials", "wakes")
+
+    def __init__(self, partials: list[Partial], found: list[WholeMatch]) -> None:
+        self.partials = partials
+        """By the rows that they began at."""
+        self.found = found
+        """They wait for partial matches that began before them; by the rows that they began at, and of
+        those of one row in the order in which they were found."""
+        self.wakes = 0
+        """The bits of rows that change something."""
+        self.expires_ms = NEVER_MS
+        """When the time of the next of them is over."""
+
+    def __bool__(self) -> bool:
+        return bool(self.partials or self.found)
+
+    def last_nodes(self) -> Iterator[MatchNode]:
+        yield from (each.node for each in self.partials)
+        yield from (each.node for each in self.found)

@@ -1,0 +1,548 @@
+"""A pattern as an automaton, compiled by a pure function.
+
+Every step stands for one *position*, or for several where it repeats: one for each time that is
+counted. A match that has taken a row at a position waits on its *edges*: each leads to a position that
+may take the next row, and says which rows close it. There are no moves without a row: what may be left
+out gives edges that lead around it.
+
+    a  followed by  b+  next  c       start ──► a ──► b ──► c ─► found
+                                                     └─► b
+
+An edge is looked at only when a row has one of the bits that it *wakes* for. A condition that is an
+expression has a bit; each row has the bit `EVERY`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+from typing import NamedTuple, assert_never
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.patterns import (
+    Absence,
+    Choice,
+    Condition,
+    Contiguity,
+    Group,
+    Part,
+    PatternStep,
+    PatternTree,
+    steps,
+)
+from rheos.core.operators.pattern import ends
+from rheos.core.operators.pattern.contradictions import never_holds
+from rheos.core.operators.pattern.preference import in_order_of_preference
+
+EVERY = 1
+"""The bit that each row has."""
+
+MOST_POSITIONS = 1000
+MOST_CONDITIONS = 62
+"""They are bits of a 64-bit word, beside EVERY."""
+
+
+class Blocked(NamedTuple):
+    """Holds for a row of this condition that fulfils none of the others."""
+
+    condition: int
+    unless: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guards:
+    """Which rows close an edge."""
+
+    never: tuple[Blocked, ...] = ()
+    """Any such row, also one that the edge would take."""
+    between: tuple[int, ...] = ()
+    """A row of such a condition that the edge does not take."""
+    first: tuple[int, ...] = ()
+    """Such a row directly behind the one that was taken before."""
+
+    def __add__(self, other: Guards) -> Guards:
+        return Guards(
+            tuple(dict.fromkeys(self.never + other.never)),
+            tuple(dict.fromkeys(self.between + other.between)),
+            tuple(dict.fromkeys(self.first + other.first)),
+        )
+
+
+_NOTHING = Guards()
+
+
+class Leads(Enum):
+    """What becomes of a match that moves along an edge."""
+
+    TAKES = "takes a row"
+    ENDS_AT_NEXT = "is found when the next row comes, which is no part of it"
+    ENDS_IN_TIME = "is found when its time is over"
+
+
+@dataclass(frozen=True, eq=False)
+class PatternEdge:
+    number: int
+    leads: Leads
+    target: int
+    """A position; -1 where the match is found."""
+    condition: int
+    """Of the row that is taken; -1 where none is."""
+    contiguity: Contiguity
+    guards: Guards
+    wakes: int
+    later: int
+    """The edge that is open in its place behind the first row that did not close it."""
+    sure: bool
+    """Whether it takes each row that wakes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatternPosition:
+    number: int
+    step: int
+    """Which step of the pattern, in the order of writing."""
+    shown: bool
+    """Whether its rows are among those that a preferring match shows."""
+    edges: tuple[PatternEdge, ...]
+    found: bool
+    """Whether the match may end here."""
+    wakes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Automaton:
+    names: tuple[str, ...]
+    """Of the steps, in the order of writing."""
+    repeats: tuple[bool, ...]
+    """Which of them may take several rows of a match."""
+    conditions: tuple[Condition, ...]
+    bits: tuple[int, ...]
+    """By condition: a bit of its own where it has expressions, or else EVERY."""
+    positions: tuple[PatternPosition, ...]
+    edges: tuple[PatternEdge, ...]
+    begins: tuple[PatternEdge, ...]
+    """Those that any row may begin a match by."""
+    within_ms: int | None
+    preferring: bool = False
+    """Edges stand in the order of preference, and each is preferred to ending."""
+
+    @property
+    def begin_wakes(self) -> int:
+        return _wakes(self.begins)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether rows that fulfil no condition change nothing."""
+        return not any(edge.wakes & EVERY for edge in (*self.edges, *self.begins))
+
+
+def compiled(pattern: PatternTree) -> Automaton:
+    """Raises ProgramError, with the line of the step, for a pattern that can never match."""
+    return _Compiler(pattern).automaton()
+
+
+# --- fragments ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A position by which a fragment is entered."""
+
+    position: int
+    contiguity: Contiguity
+    leading: bool
+    """Whether it lies in the first part: what the whole follows by is then how it is entered."""
+    guards: Guards = _NOTHING
+
+
+@dataclass(frozen=True)
+class _Exit:
+    """A position behind which a fragment may be left."""
+
+    position: int
+    guards: Guards = _NOTHING
+
+
+@dataclass(frozen=True)
+class _Fragment:
+    entries: tuple[_Entry, ...]
+    exits: tuple[_Exit, ...]
+    skipped: Guards | None
+    """Of the edges that lead around it; None where it cannot be left out."""
+
+
+@dataclass
+class _Place:
+    """A position in the making."""
+
+    step: PatternStep
+    condition: int
+    until: tuple[int, ...]
+
+
+_START = -1
+
+
+class _Compiler:
+    def __init__(self, pattern: PatternTree) -> None:
+        self._pattern = pattern
+        self._steps = list(steps(pattern.parts))
+        self._names = list(dict.fromkeys(step.name for step in self._steps))
+        self._conditions: list[Condition] = []
+        self._never: list[bool] = []
+        """By condition: whether no row can fulfil it."""
+        self._places: list[_Place] = []
+        self._until: tuple[int, ...] = ()
+        """The conditions that end the repetitions in which the compiler is."""
+        self._links: dict[tuple[int, int, Contiguity, Guards], None] = {}
+        """From a position to another; the guards are those of the way, without those of the target."""
+
+    def automaton(self) -> Automaton:
+        whole, absent = self._sequence(self._pattern.parts)
+        first = self._steps[0]
+        if whole.skipped is not None:
+            raise ProgramError(
+                "each step of the pattern may be left out, so that it would match no rows at all",
+                site=first.site,
+                hint="leave out .optional() at one of them",
+            )
+        for entry in whole.entries:
+            if entry.guards.first or entry.guards.between:
+                raise ProgramError(
+                    "nothing may come before this that is taken in every match, so there is no row "
+                    "behind which something could be absent",
+                    site=ends.first_absence(self._pattern.parts).site,
+                    hint="begin the pattern with a step that is not optional",
+                )
+            self._links[_START, entry.position, Contiguity.NEXT, entry.guards] = None
+        edges: list[PatternEdge] = []
+        by_position: dict[int, list[PatternEdge]] = {
+            place: [] for place in range(_START, len(self._places))
+        }
+        for source, target, contiguity, guards in self._links:
+            place = self._places[target]
+            until = tuple(Blocked(condition) for condition in place.until)
+            guards = Guards(never=until) + guards
+            if source == _START:
+                contiguity = Contiguity.NEXT
+            made = self._edges(
+                len(edges), Leads.TAKES, target, place.condition, contiguity, guards, source == _START
+            )
+            edges += made
+            by_position[source].append(made[0])
+        found = set()
+        for end in whole.exits:
+            guards = end.guards + absent
+            if guards == _NOTHING:
+                found.add(end.position)
+                continue
+            if not guards.first and not guards.between:
+                raise self._greedy_at_the_end()
+            leads = Leads.ENDS_IN_TIME if guards.between else Leads.ENDS_AT_NEXT
+            if leads is Leads.ENDS_IN_TIME and self._pattern.within_ms is None:
+                raise ProgramError(
+                    "the pattern ends with rows that may not come, and does not say for how long",
+                    site=ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
+                    hint='say so: .within("10m")',
+                )
+            made = self._edges(len(edges), leads, -1, -1, Contiguity.FOLLOWED_BY, guards, False)
+            edges += made
+            by_position[end.position].append(made[0])
+        if self._pattern.preferring:
+            by_position, found = in_order_of_preference(self._pattern.parts, by_position)
+        positions = tuple(
+            PatternPosition(
+                number,
+                self._names.index(place.step.name),
+                place.step.shown,
+                tuple(by_position[number]),
+                number in found,
+                _wakes(by_position[number]),
+            )
+            for number, place in enumerate(self._places)
+        )
+        automaton = Automaton(
+            names=tuple(self._names),
+            repeats=tuple(map(self._repeats, self._names)),
+            conditions=tuple(self._conditions),
+            bits=tuple(map(self._bit, range(len(self._conditions)))),
+            positions=positions,
+            edges=tuple(edges),
+            begins=tuple(by_position[_START]),
+            within_ms=self._pattern.within_ms,
+            preferring=self._pattern.preferring,
+        )
+        self._check(automaton)
+        return automaton
+
+    def _repeats(self, name: str) -> bool:
+        """Whether a step may take several rows, at one of its places or at all of them."""
+        repeated = zip(self._steps, self._pattern.repeated(), strict=True)
+        of_places = [repeats for step, repeats in repeated if step.name == name]
+        return len(of_places) > 1 or any(of_places)
+
+    def _greedy_at_the_end(self) -> ProgramError:
+        step = ends.last_greedy_step(self._pattern.parts)
+        return ProgramError(
+            f"step {step.name!r} is greedy, and a match may end with it: nothing gives way to it",
+            site=step.site,
+            hint="leave out .greedy(), or let a step or an absence follow that is not optional",
+        )
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    def _sequence(self, parts: Sequence[Part]) -> tuple[_Fragment, Guards]:
+        """The parts one behind the other, and what may not come behind the last of them."""
+        whole: _Fragment | None = None
+        absent = _NOTHING
+        for part in parts:
+            if isinstance(part, Absence):
+                condition = (self._condition(part.condition),)
+                directly = part.contiguity is Contiguity.NEXT
+                absent += Guards(first=condition) if directly else Guards(between=condition)
+                continue
+            fragment = self._repeated(part)
+            whole = fragment if whole is None else self._behind(whole, absent, fragment)
+            absent = _NOTHING
+        assert whole is not None, "a pattern begins with a step"
+        return whole, absent
+
+    def _behind(self, before: _Fragment, absent: Guards, after: _Fragment) -> _Fragment:
+        self._link(before.exits, after.entries, absent)
+        entries, exits = before.entries, after.exits
+        if before.skipped is not None:
+            way = before.skipped + absent
+            entries += tuple(replace(e, leading=False, guards=way + e.guards) for e in after.entries)
+        if after.skipped is not None:
+            way = absent + after.skipped
+            exits = tuple(_Exit(e.position, e.guards + way) for e in before.exits) + exits
+        skipped = None
+        if before.skipped is not None and after.skipped is not None:
+            skipped = before.skipped + absent + after.skipped
+        return _Fragment(entries, exits, skipped)
+
+    def _repeated(self, part: PatternStep | Group | Choice) -> _Fragment:
+        quantifier = part.quantifier
+        outside = self._until
+        if quantifier.until is not None:
+            self._until += (self._condition(quantifier.until),)
+        greedy = _NOTHING
+        if quantifier.greedy:
+            assert isinstance(part, PatternStep), "groups are not greedy"
+            taken = Blocked(self._condition(part.condition), self._until)
+            greedy = Guards(never=(taken,))
+        least, most = quantifier.at_least, quantifier.at_most
+        copies = [self._once(part) for _ in range(max(least, 1) if most is None else most)]
+        self._until = outside
+        for before, after in pairwise(copies):
+            self._link(before.exits, _entered(after.entries, quantifier.inner))
+        if most is None:
+            self._link(copies[-1].exits, _entered(copies[-1].entries, quantifier.inner))
+        nothing = copies[0].skipped
+        exits: list[_Exit] = []
+        for number, copy in enumerate(copies, 1):
+            if number >= least or nothing is not None:
+                may_repeat = most is None or number < most
+                way = greedy if may_repeat else _NOTHING
+                exits += [_Exit(e.position, e.guards + way) for e in copy.exits]
+        if quantifier.optional:
+            nothing = greedy + (nothing or _NOTHING)
+        return _Fragment(_entered(copies[0].entries, part.contiguity), tuple(exits), nothing)
+
+    def _once(self, part: PatternStep | Group | Choice) -> _Fragment:
+        match part:
+            case PatternStep():
+                if len(self._places) == MOST_POSITIONS:
+                    raise ProgramError(
+                        f"the pattern has more than {MOST_POSITIONS} steps, where each time that a "
+                        "step repeats is counted as one",
+                        site=part.site,
+                        hint="repeat it fewer times, or write .one_or_more()",
+                    )
+                number = len(self._places)
+                self._places.append(_Place(part, self._condition(part.condition), self._until))
+                entry = _Entry(number, part.contiguity, leading=True)
+                return _Fragment((entry,), (_Exit(number),), None)
+            case Group():
+                fragment, absent = self._sequence(part.parts)
+                assert absent == _NOTHING, "a group ends with a step"
+                way = fragment.skipped
+                if way is not None and (way.first or way.between):
+                    raise ProgramError(
+                        "each step of the group may be left out, and then there is no row behind which "
+                        "something could be absent",
+                        site=part.site,
+                        hint="leave out .optional() at one of them, and make the group optional",
+                    )
+                return fragment
+            case Choice():
+                assert self._pattern.preferring, "one is chosen by the order of preference"
+                either = [self._repeated(each) for each in part.parts if not isinstance(each, Absence)]
+                assert all(each.skipped is None for each in either), "each takes a row at least"
+                return _Fragment(
+                    tuple(entry for each in either for entry in each.entries),
+                    tuple(exit_ for each in either for exit_ in each.exits),
+                    None,
+                )
+            case _:
+                assert_never(part)
+
+    def _link(
+        self, exits: Iterable[_Exit], entries: Sequence[_Entry], absent: Guards = _NOTHING
+    ) -> None:
+        for exit_ in exits:
+            for entry in entries:
+                guards = exit_.guards + absent + entry.guards
+                self._links[exit_.position, entry.position, entry.contiguity, guards] = None
+
+    # --- conditions and edges -------------------------------------------------------------------------
+
+    def _condition(self, condition: Condition) -> int:
+        for number, known in enumerate(self._conditions):
+            if known.same(condition):
+                return number
+        if len(self._conditions) == MOST_CONDITIONS:
+            raise ProgramError(
+                f"the pattern has more than {MOST_CONDITIONS} conditions",
+                site=self._steps[0].site,
+                hint="compute a column that says what kind of row it is, and ask for that",
+            )
+        self._conditions.append(condition)
+        self._never.append(never_holds(condition.exprs))
+        return len(self._conditions) - 1
+
+    def _bit(self, condition: int) -> int:
+        return 2 << condition if self._conditions[condition].exprs else EVERY
+
+    def _edges(
+        self,
+        number: int,
+        leads: Leads,
+        target: int,
+        condition: int,
+        contiguity: Contiguity,
+        guards: Guards,
+        begins: bool,
+    ) -> list[PatternEdge]:
+        """An edge, and behind it the one that is open in its place behind the first row."""
+        wakes = 0 if condition < 0 else self._bit(condition)
+        for blocked in guards.never:
+            wakes |= self._bit(blocked.condition)
+        for other in guards.between:
+            wakes |= self._bit(other)
+        waits = contiguity is not Contiguity.NEXT and leads is not Leads.ENDS_AT_NEXT
+        every = 0 if begins or (waits and not guards.first) else EVERY
+        wakes_it = wakes | every
+        sure = (
+            leads is Leads.TAKES
+            and guards == _NOTHING
+            and wakes_it == self._bit(condition)
+            and not self._conditions[condition].functions
+        )
+        edge = PatternEdge(number, leads, target, condition, contiguity, guards, wakes_it, number, sure)
+        if not waits or not guards.first:
+            return [edge]
+        after = replace(
+            edge, number=number + 1, guards=replace(guards, first=()), wakes=wakes, later=number + 1
+        )
+        return [replace(edge, later=number + 1), after]
+
+    # --- what can never be ----------------------------------------------------------------------------
+
+    def _check(self, automaton: Automaton) -> None:
+        reached: set[int] = set()
+        found = False
+        waiting = list(automaton.begins)
+        while waiting:
+            edge = waiting.pop()
+            if not self._possible(edge):
+                continue
+            if edge.leads is not Leads.TAKES:
+                found = True
+                continue
+            if edge.target not in reached:
+                reached.add(edge.target)
+                position = automaton.positions[edge.target]
+                found = found or position.found
+                waiting += position.edges
+        there = {automaton.positions[number].step for number in reached}
+        for step in self._steps:
+            if self._names.index(step.name) not in there:
+                raise ProgramError(
+                    f"step {step.name!r} can never take a row, so the pattern can never match with it",
+                    site=step.site,
+                    hint=self._why(step),
+                )
+        if not found:
+            raise self._never_ends()
+
+    def _never_ends(self) -> ProgramError:
+        absence = ends.last_absence(self._pattern.parts, Contiguity.NEXT)
+        if not absence.condition:
+            return ProgramError(
+                f"the pattern can never match: {absence.name!r} rules out every row",
+                site=absence.site,
+                hint="say by .where(...) which rows may not come",
+            )
+        step = ends.last_greedy_step(self._pattern.parts)
+        next_row = absence.contiguity is Contiguity.NEXT
+        after = f"no row can come after it, as {absence.name!r} requires"
+        return ProgramError(
+            f"the pattern can never match: step {step.name!r} is greedy and takes every row, so "
+            + (after if next_row else f"{absence.name!r} is never reached"),
+            site=step.site,
+            hint=f"leave out .greedy(), or say by .where(...) which rows {step.name!r} takes",
+        )
+
+    def _possible(self, edge: PatternEdge) -> bool:
+        guards = edge.guards
+        if any(
+            not blocked.unless and self._implied(edge, blocked.condition) for blocked in guards.never
+        ):
+            return False
+        if edge.condition >= 0 and self._never[edge.condition]:
+            return False
+        takes_first = edge.contiguity is Contiguity.NEXT
+        if edge.leads is Leads.ENDS_IN_TIME:
+            return True
+        return not any(
+            not self._conditions[other] or (takes_first and self._implied(edge, other))
+            for other in guards.first
+        )
+
+    def _implied(self, edge: PatternEdge, other: int) -> bool:
+        """Whether each row that the edge takes fulfils the other condition."""
+        return other == edge.condition or not self._conditions[other]
+
+    def _why(self, step: PatternStep) -> str:
+        if never_holds(step.condition.exprs):
+            return f"its condition is never true: {step.condition}"
+        until = step.quantifier.until
+        if until is not None and (not until or until.same(step.condition)):
+            return "each row that it could take ends it by .until(...): ask for others there"
+        for other in ends.backwards_from(step, self._pattern.parts):
+            if other.condition and not other.condition.same(step.condition):
+                continue
+            if isinstance(other, Absence):
+                return f"{other.name!r} before it rules out every row that it could take"
+            if other.quantifier.greedy:
+                return (
+                    f"step {other.name!r} before it is greedy and takes every row that it could take: "
+                    "leave out .greedy(), or give the two conditions that differ"
+                )
+        if self._pattern.preferring:
+            return "a match is whole before it comes there: leave out what is reluctant at the end"
+        return "a step before it can never take a row"
+
+
+def _entered(entries: Sequence[_Entry], contiguity: Contiguity) -> tuple[_Entry, ...]:
+    return tuple(replace(e, contiguity=contiguity) if e.leading else e for e in entries)
+
+
+def _wakes(edges: Iterable[PatternEdge]) -> int:
+    wakes = 0
+    for edge in edges:
+        wakes |= edge.wakes
+    return wakes

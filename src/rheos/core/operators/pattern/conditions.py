@@ -1,0 +1,166 @@
+"""The conditions of a pattern: expressions as bits of the rows of a whole batch, functions as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.graph.patterns import Function
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.pattern.alive import MatchNode
+from rheos.core.operators.pattern.automaton import EVERY, Automaton
+from rheos.core.operators.pattern.matched_rows import MatchedRows
+from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.protocol.types import rows_of
+from rheos.core.shown import shown
+
+_AT_ONCE = 32
+"""So many neighbouring rows become records together."""
+
+Bits: TypeAlias = npt.NDArray[np.uint64]
+
+
+class ConditionBits:
+    """Computes the expressions of all conditions at once."""
+
+    def __init__(self, ctx: OperatorContext, automaton: Automaton, columns: pa.Schema) -> None:
+        self._ctx = ctx
+        asked = [
+            (bit, condition)
+            for bit, condition in zip(automaton.bits, automaton.conditions, strict=True)
+            if condition.exprs
+        ]
+        self._bits = [bit for bit, _ in asked]
+        exprs = [
+            reduce(and_, condition.exprs).alias(str(number))
+            for number, (_, condition) in enumerate(asked)
+        ]
+        self._expressions = RowExpressions(exprs, columns)
+
+    def of(self, batch: Batch) -> Bits:
+        """For each row the bits of the conditions whose expressions hold, and EVERY."""
+        bits: Bits = np.full(batch.num_rows, EVERY, np.uint64)
+        if not batch.num_rows:
+            return bits
+        try:
+            computed = self._expressions.values(batch)
+        except EVALUATION_FAILURES as error:
+            raise self._expressions.failure(
+                batch, error, self._ctx, "a condition of the pattern", lambda series: None
+            ) from None
+        for bit, series in zip(self._bits, computed, strict=True):
+            # Filling nulls is a query of its own, which costs more than the condition.
+            holds = (series.fill_null(False) if series.null_count() else series).to_numpy()
+            bits[holds] |= np.uint64(bit)
+        return bits
+
+
+class EarlierRows(dict[str, list[Any]]):
+    """By step, the rows that a match has taken so far."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, []) for name in names)
+        self.in_order: list[tuple[str, Any]] = []
+        """Those of all steps, each with its step."""
+
+
+class ConditionFunctions:
+    """Calls the functions of conditions, for rows as records. `holds` is the matcher's."""
+
+    def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
+        self._ctx = ctx
+        self._automaton = automaton
+        self._kept = kept
+        self._rows: Batch | None = None
+        self._first = 0
+        self._records: dict[type | None, dict[int, Any]] = {}
+        """By class, the rows that were asked for, by number."""
+
+    def begin(self, rows: Batch, first: int) -> None:
+        """The rows that are looked at from here on; `first` is the number of the first of them."""
+        self._rows, self._first = rows, first
+
+    def end(self) -> None:
+        """All rows that matches have taken are kept by now."""
+        self._rows = None
+        self._records = {}
+
+    def holds(self, condition: int, event: int, node: MatchNode | None) -> bool:
+        return all(
+            self._call(function, event, node)
+            for function in self._automaton.conditions[condition].functions
+        )
+
+    def _call(self, function: Function, event: int, node: MatchNode | None) -> bool:
+        record = self._record(event, function.record)
+        try:
+            if function.sees_earlier:
+                answer = function.call(record, self._taken(node, function.record))
+            else:
+                answer = function.call(record)
+        except UserRaised as error:
+            raise user_error(self._ctx, error, record=record, key=self._key(event)) from error
+        if isinstance(answer, bool | np.bool_):
+            return bool(answer)
+        raise UserFunctionError(
+            f"a condition of the pattern gave {shown(answer)}, where it should say True or False",
+            site=function.site,
+            operator=self._ctx.name,
+            record=shown(record),
+            key=shown(self._key(event)),
+            hint="return a bool, as in `return row.price > 10`",
+        )
+
+    def _row(self, event: int) -> Batch:
+        if self._rows is not None and event >= self._first:
+            return self._rows.slice(event - self._first, 1)
+        return self._kept.take(np.array([event], np.int64), self._kept.schema.names)
+
+    def _record(self, event: int, record: type | None) -> Any:
+        known = self._records.setdefault(record, {})
+        if event not in known:
+            self._read([event], record, known)
+        return known[event]
+
+    def _read(self, events: Sequence[int], record: type | None, known: dict[int, Any]) -> None:
+        """Makes the records of these rows, those of the batch with their neighbours: a record alone
+        costs as much as some ten together."""
+        kept = [event for event in events if self._rows is None or event < self._first]
+        if kept:
+            rows = self._kept.take(np.array(kept, np.int64), self._kept.schema.names)
+            known.update(zip(kept, rows_of(rows, record), strict=True))
+        for event in events:
+            if event not in known:
+                assert self._rows is not None
+                begin = (event - self._first) // _AT_ONCE * _AT_ONCE
+                made = rows_of(self._rows.slice(begin, _AT_ONCE), record)
+                known.update(enumerate(made, self._first + begin))
+
+    def _key(self, event: int) -> Any:
+        row = row_values(self._row(event).select(self._ctx.ports[0].keys), 0)
+        values = tuple(row.values())
+        return values[0] if len(values) == 1 else values
+
+    def _taken(self, node: MatchNode | None, record: type | None) -> EarlierRows:
+        found = EarlierRows(self._automaton.names)
+        if node is None:
+            return found
+        taken = list(node.rows())
+        known = self._records.setdefault(record, {})
+        if missing := [event for event, _ in taken if event not in known]:
+            self._read(missing, record, known)
+        for event, position in taken:
+            step = self._automaton.names[self._automaton.positions[position].step]
+            found[step].append(known[event])
+            found.in_order.append((step, known[event]))
+        return found

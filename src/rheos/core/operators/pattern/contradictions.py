@@ -1,0 +1,166 @@
+"""Whether conditions can never hold, as they ask one column for values that exclude each other.
+
+An expression is written out as the *ways* in which it may hold: of each way all claims must be true,
+and each is a comparison of a column with a literal, or says whether it is null. What is not understood
+claims nothing. So "never" is certain, whatever the types of the columns are:
+
+    (kind == 0) & (kind == 1)            never
+    (price > 5) & ~(price > 3)           never
+    (kind == 0) | (kind == 1)            two ways
+    (price > 5) & (price < limit)        not known: one way, with the first claim alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+import polars as pl
+
+from rheos.core.graph.expression_trees import Tree, tree_of
+
+_MOST_WAYS = 64
+
+_OPPOSITE = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "GtEq": "Lt", "Gt": "LtEq", "LtEq": "Gt"}
+"""Also of NaN, which Polars has as the greatest number."""
+_TURNED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "GtEq": "LtEq", "Gt": "Lt", "LtEq": "GtEq"}
+_LOWER = {"Both": "GtEq", "Left": "GtEq", "Right": "Gt", "None": "Gt"}
+_UPPER = {"Both": "LtEq", "Right": "LtEq", "Left": "Lt", "None": "Lt"}
+
+_EXACT = 1 << 24
+"""Whole numbers up to this are the same in each type of numbers."""
+
+
+class Claim(NamedTuple):
+    column: str
+    op: str
+    """One of `_OPPOSITE`; or IsNull, IsNotNull."""
+    form: str = ""
+    """The type of the literal."""
+    value: Any = None
+
+
+Ways: TypeAlias = Sequence[tuple[Claim, ...]]
+
+_UNKNOWN: Ways = ((),)
+_NEVER: Ways = ()
+
+
+def never_holds(exprs: Iterable[pl.Expr]) -> bool:
+    """Whether there is no row for which all of these conditions hold."""
+    ways = _UNKNOWN
+    for expr in exprs:
+        tree = tree_of(expr)
+        if tree is not None:
+            ways = _all(ways, _ways(tree, True))
+    return all(_excluded(way) for way in ways)
+
+
+def _ways(tree: Tree, holds: bool) -> Ways:
+    """In which a condition is true; or, where it is not to hold, false."""
+    match tree:
+        case {"Alias": [inner, _]}:
+            return _ways(inner, holds)
+        case {"Literal": {"Scalar": {"Boolean": value}}}:
+            return _UNKNOWN if value is holds else _NEVER
+        case {"Literal": {"Scalar": {"Null": _}}}:
+            return _NEVER
+        case {"Column": column}:
+            return ((Claim(column, "Eq", "Boolean", holds),),)
+        case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
+            return _joined(op == "And", (left, right), holds)
+        case {"Function": {"input": inputs, "function": {"Boolean": "AllHorizontal"}}}:
+            return _joined(True, inputs, holds)
+        case {"Function": {"input": inputs, "function": {"Boolean": "AnyHorizontal"}}}:
+            return _joined(False, inputs, holds)
+        case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
+            return _ways(inner, not holds)
+        case {"Function": {"input": [of, low, high], "function": {"Boolean": {"IsBetween": said}}}}:
+            closed = said["closed"]
+            bounds = [
+                {"BinaryExpr": {"left": of, "op": op, "right": bound}}
+                for op, bound in ((_LOWER[closed], low), (_UPPER[closed], high))
+            ]
+            return _joined(True, bounds, holds)
+        case {
+            "Function": {
+                "input": [{"Column": column}],
+                "function": {"Boolean": "IsNull" | "IsNotNull" as op},
+            }
+        }:
+            return ((Claim(column, "IsNull" if (op == "IsNull") is holds else "IsNotNull"),),)
+        case {"BinaryExpr": {"left": left, "op": op, "right": right}} if op in _OPPOSITE:
+            claim = _compared(left, op, right) or _compared(right, _TURNED[op], left)
+            if claim is None:
+                return _UNKNOWN
+            return ((claim if holds else claim._replace(op=_OPPOSITE[claim.op]),),)
+    return _UNKNOWN
+
+
+def _joined(every: bool, parts: Sequence[Tree], holds: bool) -> Ways:
+    """Of an AND where `every`, or else of an OR."""
+    ways_of = [_ways(part, holds) for part in parts]
+    if every is holds:
+        whole = _UNKNOWN
+        for ways in ways_of:
+            whole = _all(whole, ways)
+        return whole
+    either = [way for ways in ways_of for way in ways]
+    return either if len(either) <= _MOST_WAYS else _UNKNOWN
+
+
+def _all(one: Ways, other: Ways) -> Ways:
+    if not other or len(one) * len(other) <= _MOST_WAYS:
+        return [a + b for a, b in product(one, other)]
+    # Fewer claims are less certain, and never wrong.
+    return one
+
+
+def _compared(left: Tree, op: str, right: Tree) -> Claim | None:
+    match left, right:
+        case {"Column": column}, {"Literal": {"Dyn": literal} | {"Scalar": literal}}:
+            ((form, value),) = literal.items()
+            if isinstance(value, int | float | str):
+                return Claim(column, op, form, value)
+    return None
+
+
+def _excluded(way: Sequence[Claim]) -> bool:
+    """Whether its claims exclude each other."""
+    by_column: dict[str, list[Claim]] = {}
+    for claim in way:
+        by_column.setdefault(claim.column, []).append(claim)
+    return any(map(_exclude, by_column.values()))
+
+
+def _exclude(claims: Sequence[Claim]) -> bool:
+    """Claims about one column. Those with literals of one type are held against each other: with two
+    types Polars may compare in two ways."""
+    by_form: dict[str, list[Claim]] = {}
+    for claim in claims:
+        if claim.form:
+            by_form.setdefault(claim.form, []).append(claim)
+    ops = {claim.op for claim in claims}
+    if "IsNull" in ops and len(ops) > 1:
+        return True
+    return any(_no_value(alike) for alike in by_form.values())
+
+
+def _no_value(claims: Sequence[Claim]) -> bool:
+    equal = [claim.value for claim in claims if claim.op == "Eq"]
+    unequal = {claim.value for claim in claims if claim.op == "NotEq"}
+    if isinstance(claims[0].value, str | bool):
+        # The order of texts depends on the type of the column.
+        return len(set(equal)) > 1 or any(value in unequal for value in equal)
+    lows = [(c.value, c.op == "Gt") for c in claims if c.op in ("Eq", "GtEq", "Gt")]
+    highs = [(c.value, c.op != "Lt") for c in claims if c.op in ("Eq", "LtEq", "Lt")]
+    if not lows or not highs:
+        return False
+    (low, above), (high, up_to) = max(lows), min(highs)
+    if above or not up_to:
+        # Rounded to the column's type both may be one, and one may not become more than the other.
+        return bool(low >= high)
+    if low == high:
+        return low in unequal
+    return bool(low > high) and all(v == int(v) and abs(v) <= _EXACT for v in (low, high))

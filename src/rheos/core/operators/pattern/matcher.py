@@ -1,0 +1,335 @@
+"""Moves the matches of a key from row to row. Pure: it is told of rows and times, and gives what was
+found.
+
+The caller brings the rows of a key in their order, each with the bits of the conditions it fulfils, and
+asks before each row, and when time has passed without one, for what has expired. Rows without a bit
+that the key, or a beginning, wakes for change nothing, and need not be brought.
+
+What is found is given in an order that depends on the rows alone. Where matches rule each other out
+(`AfterMatch`), one waits until no partial match is left that began before it: that may still become a
+match, and rule it out. Of matches that begin at one row the one comes first that was found first, and
+of those found at one row the one that took earlier rows: (1, 2, 4) comes before (1, 3, 4), and that
+before (1, 4).
+
+Where the pattern is *preferring*, the partial matches that began at one row stand in the order of
+preference, and each row moves all of them. When one is whole, those behind it are gone, and so is what
+was found of that row before; it waits for those that stand before it, which may still be whole, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, assert_never
+
+from rheos.core.graph.patterns import AfterMatch, Contiguity, Skip
+from rheos.core.operators.pattern.alive import NEVER_MS, Alive, MatchNode, Partial, WholeMatch
+from rheos.core.operators.pattern.automaton import Automaton, Blocked, Leads, PatternEdge
+
+Holds = Callable[[int, int, MatchNode | None], bool]
+"""Whether the functions of a condition hold for a row, by its number, behind what a match has taken."""
+
+
+class MatchOutcome(NamedTuple):
+    """What has become of a match."""
+
+    node: MatchNode
+    at_ms: int
+    """When this was certain."""
+    timed_out: bool = False
+    """It did not become whole within its time."""
+
+
+class TooManyMatchesError(Exception):
+    """A key has more partial matches than it may have."""
+
+
+class Matcher:
+    def __init__(
+        self, automaton: Automaton, after_match: AfterMatch, holds: Holds, most: int = 2**62
+    ) -> None:
+        """`holds` is called for conditions that have functions, where their expressions hold. `most` is
+        the largest number of matches that a key may have alive."""
+        self._most = most
+        self._automaton = automaton
+        self._after = after_match
+        self._holds = holds
+        self._within_ms = automaton.within_ms
+        self._asks = tuple(bool(condition.functions) for condition in automaton.conditions)
+        looks_back = any(f.sees_earlier for each in automaton.conditions for f in each.functions)
+        self._alike_at_one_position = automaton.preferring and not looks_back
+        assert not (automaton.preferring and after_match.skip is Skip.NO_SKIP), "one match of each row"
+        self.took: list[int] = []
+        """The numbers of the rows that matches have taken, in their order. The caller empties it."""
+        self._skips_by = (
+            automaton.names.index(after_match.step) if after_match.step is not None else None
+        )
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def row(self, alive: Alive, event: int, at_ms: int, bits: int) -> list[MatchOutcome]:
+        """Brings the next row of a key. What has expired by then was asked for before.
+
+        Raises TooManyMatchesError before a row makes many more matches than a key may have.
+        """
+        assert alive.expires_ms > at_ms, "PM4: no match takes a row when its time is over"
+        found: list[WholeMatch] = []
+        partials: list[Partial] = []
+        automaton = self._automaton
+        moved = bool(alive.wakes & bits)
+        if automaton.preferring:
+            moved = self._moved_in_order(alive, event, bits, partials, found)
+        elif moved:
+            for partial in alive.partials:
+                if partial.wakes & bits:
+                    self._moved(partial, event, bits, partials, found)
+                    if len(partials) + len(found) > self._most:
+                        raise TooManyMatchesError
+                else:
+                    partials.append(partial)
+        else:
+            partials = list(alive.partials)
+        for edge in automaton.begins:
+            if edge.wakes & bits and (edge.sure or self._takes(edge, event, bits, None)):
+                self._taken(edge, event, None, event, at_ms, partials, found)
+                if automaton.preferring and automaton.positions[edge.target].found:
+                    break
+        if not moved and not found and len(partials) == len(alive.partials):
+            return []
+        alive.partials = partials
+        given = self._finished(alive, found, at_ms) if found or alive.found else []
+        if len(alive.partials) + len(alive.found) > self._most:
+            raise TooManyMatchesError
+        self.refresh(alive)
+        return given
+
+    def _moved(
+        self, partial: Partial, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
+    ) -> None:
+        """Adds what a partial match becomes by a row."""
+        node, began, since_ms = partial.node, partial.began, partial.since_ms
+        left: list[PatternEdge] = []
+        changed = False
+        taken: list[Partial] = []
+        for edge in partial.open:
+            if not edge.wakes & bits:
+                left.append(edge)
+                continue
+            if edge.sure:
+                self._taken(edge, event, node, began, since_ms, taken, found)
+                if edge.contiguity is Contiguity.FOLLOWED_BY_ANY:
+                    left.append(edge)
+                else:
+                    changed = True
+                continue
+            guards = edge.guards
+            if self._blocked(guards.never, event, bits, node) or self._any(
+                guards.first, event, bits, node
+            ):
+                changed = True
+                continue
+            stays = True
+            match edge.leads:
+                case Leads.TAKES:
+                    takes = self._is(edge.condition, event, bits, node)
+                    if takes:
+                        self._taken(edge, event, node, began, since_ms, taken, found)
+                    stays = edge.contiguity is Contiguity.FOLLOWED_BY_ANY or (
+                        edge.contiguity is Contiguity.FOLLOWED_BY and not takes
+                    )
+                case Leads.ENDS_AT_NEXT:
+                    found.append(WholeMatch(node, began))
+                    stays = False
+                case Leads.ENDS_IN_TIME:
+                    pass
+                case _:
+                    assert_never(edge.leads)
+            if stays and not self._any(guards.between, event, bits, node):
+                later = edge if edge.later == edge.number else self._automaton.edges[edge.later]
+                changed = changed or later is not edge
+                left.append(later)
+            else:
+                changed = True
+        if not changed:
+            partials.append(partial)
+        elif left:
+            wakes = 0
+            for edge in left:
+                wakes |= edge.wakes
+            partials.append(Partial(node, tuple(left), wakes, began, since_ms))
+        partials += taken
+
+    def _moved_in_order(
+        self, alive: Alive, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
+    ) -> bool:
+        """Adds what partial matches of a preferring pattern become by a row; False: there are none."""
+        whole_of = None
+        reached: set[tuple[int, int]] = set()
+        for partial in alive.partials:
+            if partial.began == whole_of:
+                continue
+            for edge in partial.open:
+                if not self._takes(edge, event, bits, partial.node):
+                    continue
+                # What is alike from here on is the same match, by a way that is less preferred.
+                if self._alike_at_one_position and (partial.began, edge.target) in reached:
+                    continue
+                reached.add((partial.began, edge.target))
+                self._taken(edge, event, partial.node, partial.began, partial.since_ms, partials, found)
+                if self._automaton.positions[edge.target].found:
+                    whole_of = partial.began
+                    break
+        return bool(alive.partials)
+
+    def _taken(
+        self,
+        edge: PatternEdge,
+        event: int,
+        node: MatchNode | None,
+        began: int,
+        since_ms: int,
+        partials: list[Partial],
+        found: list[WholeMatch],
+    ) -> None:
+        position = self._automaton.positions[edge.target]
+        last = MatchNode(edge.target, event, node)
+        self.took.append(event)
+        if position.found:
+            found.append(WholeMatch(last, began))
+        if position.edges:
+            partials.append(Partial(last, position.edges, position.wakes, began, since_ms))
+
+    def _takes(self, edge: PatternEdge, event: int, bits: int, node: MatchNode | None) -> bool:
+        return self._is(edge.condition, event, bits, node) and not self._blocked(
+            edge.guards.never, event, bits, node
+        )
+
+    def _is(self, condition: int, event: int, bits: int, node: MatchNode | None) -> bool:
+        return bool(self._automaton.bits[condition] & bits) and (
+            not self._asks[condition] or self._holds(condition, event, node)
+        )
+
+    def _any(self, conditions: tuple[int, ...], event: int, bits: int, node: MatchNode | None) -> bool:
+        return any(self._is(condition, event, bits, node) for condition in conditions)
+
+    def _blocked(
+        self, blocked: tuple[Blocked, ...], event: int, bits: int, node: MatchNode | None
+    ) -> bool:
+        return any(
+            self._is(condition, event, bits, node) and not self._any(unless, event, bits, node)
+            for condition, unless in blocked
+        )
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    def expired(self, alive: Alive, until_ms: int) -> list[MatchOutcome]:
+        """What becomes of matches whose time is over at or before `until_ms`."""
+        given: list[MatchOutcome] = []
+        if alive.expires_ms > until_ms:
+            return given
+        assert self._within_ms is not None
+        while alive.expires_ms <= until_ms:
+            at_ms = alive.expires_ms
+            over = [p for p in alive.partials if p.since_ms + self._within_ms <= at_ms]
+            alive.partials = [p for p in alive.partials if p.since_ms + self._within_ms > at_ms]
+            late, found = self._over(alive, over)
+            given += [MatchOutcome(node, at_ms, timed_out=True) for node in late]
+            given += self._finished(alive, found, at_ms)
+            self.refresh(alive)
+        return given
+
+    def _over(self, alive: Alive, over: list[Partial]) -> tuple[list[MatchNode], list[WholeMatch]]:
+        """Of matches whose time is over those that did not become whole, and those that now are."""
+        late: list[MatchNode] = []
+        found: list[WholeMatch] = []
+        were_found: list[MatchNode] = []
+        waiting = {each.began for each in alive.found} if self._automaton.preferring else set()
+        for partial in over:
+            if any(edge.leads is Leads.ENDS_IN_TIME for edge in partial.open):
+                found.append(WholeMatch(partial.node, partial.began))
+            elif partial.began in waiting or self._automaton.positions[partial.node.position].found:
+                were_found.append(partial.node)
+            else:
+                late.append(partial.node)
+        once = self._each_once([*were_found, *(each.node for each in found), *late])
+        of_late = {id(node) for node in late}
+        return [node for node in once if id(node) in of_late], found
+
+    def refresh(self, alive: Alive) -> None:
+        """Works out again what its partial matches wait for, and how long."""
+        wakes = 0
+        for partial in alive.partials:
+            wakes |= partial.wakes
+        alive.wakes = wakes
+        alive.expires_ms = NEVER_MS
+        if alive.partials and self._within_ms is not None:
+            alive.expires_ms = alive.partials[0].since_ms + self._within_ms
+
+    # --- whole matches --------------------------------------------------------------------------------
+
+    def _finished(self, alive: Alive, found: list[WholeMatch], at_ms: int) -> list[MatchOutcome]:
+        """Which matches are given, now that these were found; the others wait, or are ruled out."""
+        if len(found) > 1:
+            once = self._each_once([each.node for each in found])
+            began = {id(each.node): each.began for each in found}
+            found = [WholeMatch(node, began[id(node)]) for node in once]
+        if self._after.skip is Skip.NO_SKIP:
+            return [MatchOutcome(each.node, at_ms) for each in found]
+        if found:
+            if self._automaton.preferring:
+                better = {each.began for each in found}
+                alive.found = [each for each in alive.found if each.began not in better]
+            # Sorting is stable: what was found before stays before.
+            alive.found = sorted([*alive.found, *found], key=lambda each: each.began)
+        given: list[MatchOutcome] = []
+        while alive.found:
+            first = alive.found[0]
+            if alive.partials and self._may_rule_out(alive.partials[0], first):
+                break
+            alive.found = alive.found[1:]
+            given.append(MatchOutcome(first.node, at_ms))
+            ruled_out = self._ruled_out(first)
+            alive.found = [each for each in alive.found if each.began >= ruled_out]
+            alive.partials = [p for p in alive.partials if p.began >= ruled_out]
+        return given
+
+    def _may_rule_out(self, partial: Partial, found: WholeMatch) -> bool:
+        """Whether a match that is not whole yet would come before one that is."""
+        if self._automaton.preferring:
+            return partial.began <= found.began
+        return partial.began < found.began
+
+    def _ruled_out(self, found: WholeMatch) -> int:
+        """No match that begins before the row of this number is given any more."""
+        match self._after.skip:
+            case Skip.NO_SKIP:
+                return found.began
+            case Skip.TO_NEXT:
+                return found.began + 1
+            case Skip.PAST_LAST_EVENT:
+                return found.node.event + 1
+            case Skip.TO_FIRST | Skip.TO_LAST:
+                positions = self._automaton.positions
+                taken = [
+                    node.event
+                    for node in found.node.chain()
+                    if positions[node.position].step == self._skips_by
+                ]
+                if not taken:
+                    return found.began
+                return min(taken) if self._after.skip is Skip.TO_FIRST else max(taken)
+            case _:
+                assert_never(self._after.skip)
+
+    def _each_once(self, nodes: list[MatchNode]) -> list[MatchNode]:
+        """In their order, and of those that took the same rows by the same steps only one: where a
+        group has parts that may be left out, there are several ways to one match."""
+        if len(nodes) < 2:
+            return nodes
+        positions = self._automaton.positions
+        by_rows: dict[tuple[tuple[int, ...], tuple[int, ...]], MatchNode] = {}
+        for node in nodes:
+            rows = node.rows()
+            taken = tuple(event for event, _ in rows)
+            steps = tuple(positions[position].step for _, position in rows)
+            # A match that goes on comes before one that has ended.
+            by_rows.setdefault(((*taken, NEVER_MS), steps), node)
+        return [by_rows[rows] for rows in sorted(by_rows)]

@@ -1,0 +1,335 @@
+"""`detect`: rows of a key that form a pattern, in the order of event time.
+
+Rows wait until the watermark has passed them, and come to the matcher by time; rows of one time by the
+whole row, column by column. So what is found depends on the data alone. Late rows are not looked at;
+they are counted, and go to the side output `late`.
+
+Conditions are computed for whole batches. A row that fulfils none, where none is asked for by every
+row, changes nothing: it is dropped as it comes. Of those that are left only such come to the matcher as
+a key, or a beginning, wakes for.
+
+A match is given when it is whole, or when that is certain: its event time is that of the row which made
+it so, or the time at which a deadline was over.
+
+```python
+def rises(prices):
+    low = rh.pattern.begin("low").where(rh.col("price") < 10)
+    pattern = low.followed_by("high").where(rh.col("price") > 20).within("10ms")
+    found = prices.key_by("item").detect(pattern)
+    return {"found": found, "timed out": found.side_output("timed_out")}
+
+
+tea = {"item": "tea"}
+came = check_example(
+    OperatorExample(
+        rises,
+        pa.schema([("item", pa.string()), ("price", pa.int64()), ("at", pa.int64())]),
+        [
+            {"item": "tea", "price": 5, "at": 1},
+            {"item": "tea", "price": 30, "at": 7},
+            {"item": "tea", "price": 12, "at": 4},
+            WatermarkMark(9),
+            {"item": "tea", "price": 8, "at": 10},
+        ],
+        on="at",
+    )
+)
+assert [(row["low"]["at"], row["high"]["at"]) for row in came["found"]] == [(1, 7)]
+assert [(row["low"]["at"], row["high"]) for row in came["timed out"]] == [(10, None)]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.graph.patterns import PatternTree
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.core.operators.joins.growing import with_room
+from rheos.core.operators.joins.numbered import Numbers
+from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.pattern.alive import NEVER_MS, Alive, events_of
+from rheos.core.operators.pattern.automaton import EVERY, compiled
+from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
+from rheos.core.operators.pattern.matched_rows import MatchedRows
+from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
+from rheos.core.operators.pattern.matches import MatchRows
+from rheos.core.operators.pattern.previous import previous_types, with_previous
+from rheos.core.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
+from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
+from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.key_limit import KeyContents
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.parts import DeltaChain
+from rheos.core.state.slots import Slots
+
+LEAST_ROWS = 1 << 12
+"""It is looked at what is still needed when there are more rows than this, and than twice as many as
+were left the last time; and as many keys."""
+
+
+@dataclass(frozen=True)
+class PatternSpec(OperatorSpec):
+    """Rows of a key that form a pattern."""
+
+    pattern: PatternTree
+
+    kind: ClassVar[str] = "pattern"
+
+    def operator(self, ctx: OperatorContext) -> PatternOperator:
+        return PatternOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        # What it gives comes as the watermark advances, and says itself how far that is.
+        return {WM: True, SWM: False}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        port = ports[0]
+        structure = TypeShape(name="pattern", label=self.pattern.structure())
+        return {
+            **held_shapes(ports),
+            MATCHES: keyed_shape(port, Holds.MATCHES, structure),
+        }
+
+    def summary(self) -> str:
+        return str(self.pattern)
+
+
+class PatternOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: PatternSpec) -> None:
+        super().__init__(ctx)
+        port = ctx.ports[0]
+        shown = visible(port.schema)
+        self._schema = pa.schema([*shown, (TS, pa.int64())])
+        self._waiting = RowsByTime(ctx)
+        self._key_types = KeyCodec(port.schema, port.keys).types
+        self._automaton = compiled(spec.pattern)
+        self._begins = self._automaton.begin_wakes
+        self._quiet = self._automaton.quiet
+        self._previous = spec.pattern.previous
+        asked = pa.schema([*shown, *previous_types(self._previous, shown)])
+        self._bits = ConditionBits(ctx, self._automaton, asked)
+        self._rows = MatchRows(ctx, self._automaton)
+        self._after_match = spec.pattern.after_match
+        self._chain = DeltaChain()
+        self._limit = ctx.key_limit(KeyContents.MATCHES)
+        ctx.gauges["partial_matches"] = lambda: int(self._sizes[: len(self._keys)].sum())
+        self._forget()
+
+    def _forget(self) -> None:
+        self._keys = KeyIndex(self._key_types)
+        self._alive: dict[int, Alive] = {}
+        """By slot."""
+        # By slot, as arrays: the bits that it wakes for, when the next of its matches expires, and how
+        # many it has.
+        self._wakes: Bits = np.zeros(1 << 10, np.uint64)
+        self._expires: Numbers = np.full(1 << 10, NEVER_MS, np.int64)
+        self._sizes: Numbers = np.zeros(1 << 10, np.int64)
+        self._changed: set[int] = set()
+        """The slots that were touched since the last snapshot."""
+        self._kept = MatchedRows(self._schema)
+        self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept)
+        self._matcher = Matcher(
+            self._automaton, self._after_match, self._functions.holds, self._limit.most
+        )
+        self._next_event = 0
+        self._tidy_after = LEAST_ROWS
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        batch = yield from self._waiting.in_time(port, batch)
+        if self._quiet:
+            batch = batch.filter(pa.array(self._bits.of(batch) != EVERY))
+        self._waiting.add(port, batch)
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        if timestamp_ms <= self._waiting.passed_ms:
+            return
+        given: list[MatchOutcome] = []
+        touched: set[int] = set()
+        first_event = self._next_event
+        for _, rows in self._waiting.take(timestamp_ms):
+            given += self._matched(rows, touched)
+            self._keep_taken(rows, first_event)
+            self._settle(touched)
+        given += self._expired(timestamp_ms)
+        yield from self._rows.out(given, self._kept)
+        self._tidy()
+
+    def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
+        """What becomes of rows in their order. Adds the slots whose matches have changed."""
+        slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
+        self._make_room()
+        asked = rows
+        if self._previous:
+            asked = with_previous(self._previous, rows, slots, self._alive, self._kept)
+        bits = self._bits.of(asked)
+        chosen = self._candidates(slots, bits)
+        stamps = rows.column(TS).to_numpy()
+        first = self._next_event
+        self._next_event += rows.num_rows
+        self._functions.begin(rows, first)
+        alive_by_slot, begins, matcher = self._alive, self._begins, self._matcher
+        given: list[MatchOutcome] = []
+        for place, slot, at_ms, of_row in zip(
+            chosen.tolist(),
+            slots[chosen].tolist(),
+            stamps[chosen].tolist(),
+            bits[chosen].tolist(),
+            strict=True,
+        ):
+            alive = alive_by_slot.get(slot)
+            if alive is None:
+                if not of_row & begins:
+                    continue
+                alive = Alive([], [])
+                alive_by_slot[slot] = alive
+            elif alive.expires_ms <= at_ms:
+                given += matcher.expired(alive, at_ms)
+                touched.add(slot)
+            if of_row & (alive.wakes | begins):
+                try:
+                    given += matcher.row(alive, first + place, at_ms, of_row)
+                except TooManyMatchesError:
+                    self._limit.see(self._limit.most + 1, self._key_of(slot))
+                    raise
+                touched.add(slot)
+        return given
+
+    def _key_of(self, slot: int) -> list[Any]:
+        return [column[slot].as_py() for column in self._keys.columns()]
+
+    def _candidates(self, slots: Slots, bits: Bits) -> Numbers:
+        """The rows that may change something: of each key those from the first on that it, or a
+        beginning, wakes for."""
+        wakes = self._wakes[slots] | np.uint64(self._begins)
+        relevant = np.flatnonzero(bits & wakes)
+        first = np.full(len(self._keys), len(slots), np.int64)
+        # Of several rows of a key the last one written counts: here the one that came first.
+        first[slots[relevant[::-1]]] = relevant[::-1]
+        from_there = np.arange(len(slots)) >= first[slots]
+        if self._quiet:
+            from_there &= bits != EVERY
+        return np.flatnonzero(from_there)
+
+    def _keep_taken(self, rows: Batch, first_event: int) -> None:
+        """Keeps those of the rows that matches have taken; `first_event` is the number of the first."""
+        numbers = np.array(list(dict.fromkeys(self._matcher.took)), np.int64)
+        self._matcher.took.clear()
+        self._kept.add(numbers, rows.take(pa.array(numbers - first_event)))
+        self._functions.end()
+
+    def _settle(self, slots: Collection[int]) -> None:
+        """Says what keys wait for now, and forgets those that have no match."""
+        if not slots:
+            return
+        changed = list(slots)
+        alive = [self._alive[slot] for slot in changed]
+        self._wakes[changed] = [each.wakes for each in alive]
+        self._expires[changed] = [each.expires_ms for each in alive]
+        sizes = np.array([len(each.partials) + len(each.found) for each in alive])
+        self._sizes[changed] = sizes
+        largest = int(sizes.argmax())
+        if sizes[largest] > self._limit.due:
+            self._limit.see(int(sizes[largest]), self._key_of(changed[largest]))
+        for slot, each in zip(changed, alive, strict=True):
+            if not each:
+                del self._alive[slot]
+        self._changed.update(changed)
+
+    def _expired(self, until_ms: int) -> list[MatchOutcome]:
+        given: list[MatchOutcome] = []
+        slots = np.flatnonzero(self._expires[: len(self._keys)] <= until_ms).tolist()
+        for slot in slots:
+            given += self._matcher.expired(self._alive[slot], until_ms)
+        self._settle(slots)
+        return given
+
+    def _make_room(self) -> None:
+        self._wakes = with_room(self._wakes, len(self._keys), 0)
+        self._expires = with_room(self._expires, len(self._keys), NEVER_MS)
+        self._sizes = with_room(self._sizes, len(self._keys), 0)
+
+    def _tidy(self) -> None:
+        """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
+        if max(len(self._kept), len(self._keys)) <= self._tidy_after:
+            return
+        events = events_of(node for alive in self._alive.values() for node in alive.last_nodes())
+        self._kept.keep(np.array(sorted(events), np.int64))
+        # Those that are gone since the last snapshot are still to be written as such.
+        left = sorted(self._alive.keys() | self._changed)
+        if 2 * len(left) < len(self._keys):
+            columns = [column.take(pa.array(left, pa.int32())) for column in self._keys.columns()]
+            self._keys = KeyIndex(self._key_types)
+            slots = self._keys.lookup_or_add(columns).tolist() if left else []
+            moved = dict(zip(left, slots, strict=True))
+            self._wakes[:], self._expires[:], self._sizes[:] = 0, NEVER_MS, 0
+            self._alive = {moved[slot]: alive for slot, alive in self._alive.items()}
+            changed = {moved[slot] for slot in self._changed}
+            self._settle(self._alive)
+            self._changed = changed
+        self._tidy_after = max(LEAST_ROWS, 2 * max(len(self._kept), len(self._keys)))
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def open(self, restored_state: Restored) -> None:
+        self._waiting.restore(restored_state)
+        alive, self._next_event = restored(
+            restored_state.get(MATCHES, ()), self._keys, self._kept, self._automaton, 0
+        )
+        self._alive = dict(alive)
+        self._make_room()
+        for of_key in self._alive.values():
+            self._matcher.refresh(of_key)
+        self._settle(self._alive)
+        self._changed = set()
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        full = self._chain.next_is_full(len(self._changed), len(self._alive))
+        slots = list(self._alive) if full else sorted(self._changed)
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self._chain.taken(mode, len(slots))
+        self._changed = set()
+        return Snapshot([*self._waiting.parts(), self._part(mode, slots)])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [
+            *self._waiting.savepoint(),
+            self._part(PartMode.FULL, list(self._alive)),
+        ]
+
+    def _part(self, mode: PartMode, slots: Sequence[int]) -> SnapshotPart:
+        nothing = Alive([], [])
+        alive = (self._alive.get(slot, nothing) for slot in slots)
+        frozen = [FrozenKey(each.partials, each.found) for each in alive]
+        keys = [column.take(pa.array(slots, pa.int32())) for column in self._keys.columns()]
+        write = partial(stored, keys, frozen, self._kept.frozen(), self.ctx.max_parallelism)
+        unchanged = mode is PartMode.DELTA and not slots
+        return SnapshotPart(MATCHES, StateKind.KEYED, write, mode, unchanged)
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self._waiting.force_full()
+        self._chain.force_full()
+
+    def next_keys(self) -> None:
+        # All that waited has been taken.
+        self._forget()
+        self._waiting.next_keys()

@@ -1,0 +1,106 @@
+"""The order in which a preferring pattern tries what may come next, as a regular expression has it.
+
+Behind each position stand the positions that may take the next row, the preferred first, and among them
+the end of the match. What repeats rather goes on than ends; what is reluctant rather ends. What is less
+preferred than the end is never tried: a match that has come there is whole.
+
+    a b* c       behind a: b, c     behind b: b, c     behind c: the end
+    a b*? c      behind a: c, b     behind b: c, b
+    a b+         behind b: b, the end
+    a b+?        behind b: the end
+    (a | b c) d  at the start: a, b     behind a: d     behind b: c     behind c: d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeAlias
+
+from rheos.core.graph.patterns import Absence, Choice, Group, Part, PatternStep, Quantifier
+
+if TYPE_CHECKING:
+    from rheos.core.operators.pattern.automaton import PatternEdge
+
+Next: TypeAlias = tuple[int, ...]
+"""Positions, the preferred first."""
+
+_START = _END = -1
+"""In a list of edges by position the start, in an order of positions the end."""
+
+
+def in_order_of_preference(
+    parts: Sequence[Part], edges: Mapping[int, Sequence[PatternEdge]]
+) -> tuple[dict[int, list[PatternEdge]], set[int]]:
+    """The edges by position in that order, without those that are never tried; and the positions at
+    which a match may end."""
+    orders = _Orders(parts)
+    found = {position for position, order in orders.behind.items() if _END in order}
+    chosen: dict[int, list[PatternEdge]] = {}
+    for position, order in {**orders.behind, _START: orders.begins}.items():
+        by_target = {edge.target: edge for edge in edges[position]}
+        tried = order[: order.index(_END)] if _END in order else order
+        # Past a time that takes no row there are ways that the edges go by the time before it.
+        chosen[position] = [by_target[target] for target in tried if target in by_target]
+    return chosen, found
+
+
+class _Orders:
+    """Positions are counted as the compiler does: by the order of writing, each time of its own."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.behind: dict[int, Next] = {}
+        self.begins = self._sequence(parts, 0, (_END,))
+
+    def _sequence(self, parts: Sequence[Part], first: int, then: Next) -> Next:
+        """Where these parts are entered, of which the first has that position. `then` is what may come
+        behind them."""
+        firsts = accumulate(map(_positions, parts), initial=first)
+        for part, place in [*zip(parts, firsts, strict=False)][::-1]:
+            then = self._repeated(part, place, then)
+        return then
+
+    def _repeated(self, part: Part, first: int, then: Next) -> Next:
+        assert not isinstance(part, Absence), "a preferring pattern has no absences"
+        quantifier = part.quantifier
+        least, once = quantifier.at_least, _once(part)
+        last = first + _positions(part) - once
+        entered = then
+        if quantifier.at_most is None:
+            again = self._taken(part, last, ())
+            entered = _either(quantifier, again, then)
+        for number, place in [*enumerate(range(first, last + 1, once), 1)][::-1]:
+            goes_on = entered
+            if place != last and number >= least:
+                goes_on = _either(quantifier, entered, then)
+            entered = self._taken(part, place, goes_on)
+        return _either(quantifier, entered, then) if quantifier.optional else entered
+
+    def _taken(self, part: Part, first: int, then: Next) -> Next:
+        match part:
+            case Group():
+                return self._sequence(part.parts, first, then)
+            case Choice():
+                places = accumulate(map(_positions, part.parts), initial=first)
+                either = [
+                    self._repeated(each, at, then) for each, at in zip(part.parts, places, strict=False)
+                ]
+                return tuple(dict.fromkeys(place for order in either for place in order))
+        self.behind[first] = then
+        return (first,)
+
+
+def _either(quantifier: Quantifier, further: Next, then: Next) -> Next:
+    order = then + further if quantifier.reluctant else further + then
+    return tuple(dict.fromkeys(order))
+
+
+def _positions(part: Part) -> int:
+    assert not isinstance(part, Absence), "a preferring pattern has no absences"
+    quantifier = part.quantifier
+    times = max(quantifier.at_least, 1) if quantifier.at_most is None else quantifier.at_most
+    return _once(part) * times
+
+
+def _once(part: PatternStep | Group | Choice) -> int:
+    return 1 if isinstance(part, PatternStep) else sum(map(_positions, part.parts))

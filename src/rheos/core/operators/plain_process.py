@@ -1,0 +1,55 @@
+"""`process` of a stream without a key: a function with side outputs and operator state.
+
+```python
+class New(rh.ProcessFunction):
+    seen = rh.OperatorUnionState(str)
+
+    def process_element(self, click, ctx: rh.ProcessContext):
+        if click.user not in self.seen:
+            self.seen.append(click.user)
+            yield {"user": click.user, "at": ctx.timestamp}
+
+
+check_example(
+    OperatorExample(
+        lambda clicks: clicks.process(New(), returns={"user": str, "at": int}),
+        pa.schema([("user", pa.string()), ("t", pa.int64())]),
+        [{"user": "a", "t": 1}, {"user": "b", "t": 2}, {"user": "a", "t": 3}],
+        on="t",
+    ),
+    {"out": [{"user": "a", "at": 1}, {"user": "b", "at": 2}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.state.unkeyed import unkeyed_shapes
+
+
+@dataclass(frozen=True)
+class PlainProcessSpec(OperatorSpec):
+    """A ProcessFunction, for the rows of one port."""
+
+    fn: Any
+    record: type | None
+    side_outputs: tuple[str, ...]
+
+    kind: ClassVar[str] = "process"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        takes = [("process_element", self.record)]
+        return UnkeyedFunctionOperator(ctx, self.fn, self.side_outputs, takes)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return dict(unkeyed_shapes(self.fn))
+
+    def summary(self) -> str:
+        return f"takes {'named rows' if self.record is None else self.record.__name__}"

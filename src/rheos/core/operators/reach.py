@@ -1,0 +1,54 @@
+"""How far event time has come in the splits of one subtask: what every strategy says of it.
+
+All strategies say of each row a *reach*: the split's watermark behind the row is the greatest reach so
+far, less the bound and one. Which strategies there are, `watermarks` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.contract import Restored
+from rheos.core.operators.event_times import event_times
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.snapshots import SnapshotPart
+from rheos.core.times import Times
+
+
+class Reach(ABC):
+    """Of all splits of one subtask, by their ids."""
+
+    period_ms: int | None = None
+    """How often `look` and `periodic` are called."""
+    clock_ms: int | None = None
+    """How far the clock has come, where event time goes by it: then that holds for all splits alike,
+    and nothing else that is known of one counts. None where rows say it."""
+
+    def __init__(self, watermark: Watermark | None) -> None:
+        self._watermark = watermark
+
+    def times(self, batch: Batch, *, first: bool) -> Times:
+        """The event times of the next rows of a split; `first` says that they are its first. Raises
+        InputError."""
+        assert self._watermark is not None, "rows without a watermark have no event time"
+        return event_times(batch, self._watermark, first=first)
+
+    @abstractmethod
+    def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
+        """What each of the next rows of a split reaches; `times` are their event times."""
+
+    def look(self) -> None:
+        """Time has passed. Before `periodic` is asked of each split."""
+
+    def periodic(self, split: str, now_ms: int) -> int:
+        """What the split reaches as time passes."""
+        return MIN_TIMESTAMP_MS
+
+    def restore(self, restored: Restored) -> None:
+        """Before all else."""
+
+    def parts(self, splits: Iterable[str]) -> list[SnapshotPart]:
+        """What is kept of those splits."""
+        return []

@@ -1,0 +1,210 @@
+"""What operators share that call the user's function per record: errors with the record, outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sysconfig
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import (
+    LESS_MEMORY,
+    OutOfMemoryError,
+    RheosError,
+    Site,
+    UserFunctionError,
+    is_out_of_memory,
+)
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
+from rheos.core.protocol.types import Row, TypeMismatch
+from rheos.core.shown import is_error, named_error, shown, traceback_of
+
+UserRaised = (Exception, SystemExit)
+"""What a call of the user's function may raise. `sys.exit()` would end the worker without a message,
+and the job would restart without end."""
+
+_OURS = str(Path(__file__).parents[2])
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of the error outside of Rheos, outermost first."""
+    frames = traceback.extract_tb(traceback_of(error))
+    return [frame for frame in frames if not frame.filename.startswith(_OURS)]
+
+
+def call_user(ctx: Located, method: Callable[[], object]) -> None:
+    """Calls a method of the user's function that is for no record, such as `close`."""
+    try:
+        method()
+    except UserRaised as error:
+        raise user_error(ctx, error) from error
+
+
+def has_user_frames(error: BaseException) -> bool:
+    """Whether the error was raised in code of the user, or in what that called."""
+    return bool(_user_frames(error))
+
+
+def _site(frames: list[traceback.FrameSummary]) -> Site | None:
+    """The innermost line that the user wrote herself, or else of what she called."""
+    for frame in reversed(frames):
+        return user_site(frames) or Site(frame.filename, frame.lineno or 0)
+    return None
+
+
+def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
+    """The innermost line of a stack that the user wrote herself."""
+    for frame in reversed(frames):
+        if not frame.filename.startswith(("<", _OURS, *_LIBRARIES)):
+            return Site(frame.filename, frame.lineno or 0)
+    return None
+
+
+class Located(Protocol):
+    """What is named in an error, and where it was written."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def name(self) -> str: ...
+
+
+def user_error(
+    ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
+) -> RheosError:
+    """What the user's function raised, at the user's own line, with record and key."""
+    frames = _user_frames(error)
+    site = _site(frames) or ctx.site
+    record_text = None if record is None else shown(record)
+    key_text = None if key is None else shown(key)
+    if is_error(error, RheosError) and type(error).__str__ is RheosError.__str__:
+        error.record = error.record or record_text
+        error.key = error.key or key_text
+        return error.located(site=site, operator=ctx.name)
+    kind: type[RheosError] = UserFunctionError
+    if is_out_of_memory(error):
+        kind, hint = OutOfMemoryError, LESS_MEMORY
+    elif is_error(error, SystemExit):
+        hint = "a function of a stream cannot end the program: return, or raise an error"
+    elif record is None and key is None:
+        hint = "mend the function"
+    else:
+        hint = "mend the function, or keep such records from it with a filter before"
+    return kind(
+        named_error(error),
+        site=site,
+        operator=ctx.name,
+        record=record_text,
+        key=key_text,
+        hint=hint,
+        detail="".join(traceback.format_list(frames)) or None,
+    )
+
+
+def is_single(given: Any) -> bool:
+    """Whether this is one thing, also where Python could take it apart, and no iterable of records."""
+    if isinstance(given, str | bytes | dict | Row) or hasattr(given, "_fields"):
+        return True
+    return dataclasses.is_dataclass(given) or not hasattr(given, "__iter__")
+
+
+def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = None) -> RheosError:
+    """The function gave a single thing where its outputs are expected."""
+    return UserFunctionError(
+        f"the function gave {type(given).__name__}, where it should yield its outputs: {shown(given)}",
+        site=ctx.site,
+        operator=ctx.name,
+        record=shown(record),
+        key=None if key is None else shown(key),
+        hint="write `yield record`, or return a list of records; None gives nothing",
+    )
+
+
+def wrong_type(
+    ctx: OperatorContext, mismatch: TypeMismatch, *, record: Any = None, key: Any = None
+) -> RheosError:
+    """An output does not have the declared type."""
+    return UserFunctionError(
+        f"the function gave a wrong output: {mismatch}",
+        site=ctx.site,
+        operator=ctx.name,
+        record=None if record is None else shown(record),
+        key=None if key is None else shown(key),
+        hint=_awaited(mismatch.given)
+        or "return what the output type declares, or declare what is returned (returns=)",
+    )
+
+
+def _awaited(given: Any) -> str | None:
+    """Return what to do about a coroutine that was given. It is closed, as nobody will await it."""
+    if not inspect.iscoroutine(given):
+        return None
+    given.close()
+    return "the function is asynchronous: write .map_async(...)"
+
+
+def check_kept(
+    ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array, record: Callable[[int], Any]
+) -> None:
+    """A function gave the column that event time came from no other values; `record` says what it was
+    given for one. Event times are milliseconds: what it does to smaller parts does not count."""
+    if after.equals(before):
+        return
+    if pa.types.is_timestamp(before.type):
+        milliseconds = pa.timestamp("ms", before.type.tz)
+        before, after = (c.cast(milliseconds, safe=False) for c in (before, after))
+    at: int = pc.index(pc.fill_null(pc.not_equal(before, after), True), True).as_py()
+    if at < 0:
+        return
+    raise UserFunctionError(
+        f"the function gave {column!r} another value ({after[at]} for {before[at]}), and what comes "
+        "behind it goes by the event time that came from that column",
+        site=ctx.site,
+        operator=ctx.name,
+        record=shown(record(at)),
+        hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
+        "behind it; for the old ones give the column that it makes another name",
+    )
+
+
+def with_hidden(
+    batch: Batch,
+    schema: pa.Schema,
+    timestamps: npt.NDArray[np.int64] | None,
+    watermarks: npt.NDArray[np.int64] | None,
+    reached: npt.NDArray[np.int64] | None = None,
+) -> Batch:
+    """The batch with the hidden columns that `schema` asks for.
+
+    No `watermarks` of splits means the least. Where it is not said what the stream had `reached`, the
+    rows come in the order of their timestamps, as the watermark advances: it was just behind each.
+    """
+    columns = list(batch.columns)
+    if TS in schema.names:
+        assert timestamps is not None, "a stream with event time has timestamps"
+        columns.append(pa.array(timestamps, pa.int64()))
+    if WM in schema.names:
+        if watermarks is None:
+            watermarks = np.full(batch.num_rows, MIN_TIMESTAMP_MS, np.int64)
+        columns.append(pa.array(watermarks, pa.int64()))
+    if SWM in schema.names:
+        assert timestamps is not None
+        columns.append(pa.array(timestamps - 1 if reached is None else reached, pa.int64()))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def hidden_column(batch: Batch, name: str) -> npt.NDArray[np.int64] | None:
+    if name not in batch.schema.names:
+        return None
+    column: npt.NDArray[np.int64] = batch.column(name).to_numpy()
+    return column

@@ -1,0 +1,142 @@
+"""Expressions over the rows of batches: what operators share that compute some.
+
+A row's result is the same in whatever company it travels. Polars takes a column of one value for a
+constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
+value alone. So it never computes with one: a batch of one row is given twice. So is every batch where
+expressions compute with the elements of lists, of which it may have a single one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import InputError, RheosError, UserFunctionError
+from rheos.core.graph.exact_decimals import exact
+from rheos.core.graph.expression_trees import FAILURES, computes, computes_on_elements
+from rheos.core.graph.types import columns_read, empty_frame
+from rheos.core.operators.records import Located
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.polars_frames import polars_frame
+from rheos.core.protocol.shown_rows import shown_record
+
+EVALUATION_FAILURES = (*FAILURES, pa.ArrowException)
+
+
+_REFUSED = "refused: "
+
+
+def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
+    """Return an expression that is null of a type. A row for which `where` is true ends the job with
+    `text`: the error and, after "; ", the hint."""
+    # A strict cast makes an expression of Polars fail on chosen rows.
+    return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
+
+
+def refusal(text: str, hint: str) -> pl.exceptions.ComputeError:
+    """Return the error for a row function that refuses its rows, with a message and a hint."""
+    return pl.exceptions.ComputeError(f"{_REFUSED}{text}; {hint}")
+
+
+def refused(error: BaseException) -> tuple[str, str] | None:
+    """Return the message and the hint if an expression of `refusing`, or by `refusal`, has failed."""
+    found = re.search(rf'{_REFUSED}(.+); (.+?)("\]|\n|$)', str(error))
+    return None if found is None else (found[1], found[2])
+
+
+class RowExpressions:
+    """Row-separable expressions over batches of these visible columns. Only the columns that they read
+    go to Polars."""
+
+    def __init__(self, exprs: Sequence[pl.Expr], columns: pa.Schema) -> None:
+        self._exprs = tuple(exprs)
+        read = columns_read(self._exprs, columns.names)
+        self._reads = [name for name in columns.names if name in read]
+        frame = empty_frame(columns).lazy()
+        self._evaluated = [exact([expr], frame) for expr in self._exprs]
+        """Per expression what Polars is given: one with exact decimals, or several of one that selects
+        several columns."""
+        computing = [expr for expr in self._exprs if computes(expr)]
+        # Batches of fewer rows are given twice.
+        self._enough_rows: float = 2 if computing else 0
+        if any(computes_on_elements(expr, frame) for expr in computing):
+            self._enough_rows = math.inf
+
+    def values(self, batch: Batch) -> list[pl.Series]:
+        """One value of each expression for each row."""
+        return self._values(self._evaluated, batch)
+
+    def _values(self, given: Sequence[Sequence[pl.Expr]], batch: Batch) -> list[pl.Series]:
+        exprs = [expr for several in given for expr in several]
+        if not exprs:
+            return []
+        rows, frame = batch.num_rows, pl.DataFrame()
+        if self._reads:
+            read = batch.select(self._reads)
+            frame = polars_frame(read if rows >= self._enough_rows else pa.concat_batches([read, read]))
+        computed = frame.select(exprs).get_columns()
+        # Constants are one row long where nothing beside them is longer.
+        return [
+            series
+            if len(series) == rows
+            else series.head(rows)
+            if len(series) > rows
+            else series.new_from_index(0, rows)
+            for series in computed
+        ]
+
+    def failure(
+        self,
+        batch: Batch,
+        error: BaseException,
+        ctx: Located,
+        what: str,
+        uses: Callable[[pl.Series], object],
+    ) -> RheosError:
+        """The error with the first record that fails, and the expression that fails on it. `uses` is
+        what is done with values; it may fail, too."""
+
+        def fails(exprs: Sequence[Sequence[pl.Expr]], rows: Batch) -> bool:
+            try:
+                for series in self._values(exprs, rows):
+                    uses(series)
+            except EVALUATION_FAILURES:
+                return True
+            return False
+
+        fine, failing = 0, batch.num_rows
+        while failing - fine > 1:
+            middle = (fine + failing) // 2
+            if fails(self._evaluated, batch.slice(fine, middle - fine)):
+                failing = middle
+            else:
+                fine = middle
+        record = batch.slice(fine, 1)
+        known = refused(error)
+        if known is not None:
+            return InputError(
+                known[0],
+                site=ctx.site,
+                operator=ctx.name,
+                record=shown_record(record, 0),
+                hint=known[1],
+            )
+        guilty = [
+            expr
+            for expr, evaluated in zip(self._exprs, self._evaluated, strict=True)
+            if fails([evaluated], record)
+        ]
+        spelled = ", ".join(str(expr.meta.undo_aliases()) for expr in guilty[:1] or self._exprs)
+        first_line = str(error).strip().partition("\n")[0]
+        return UserFunctionError(
+            f"{what} failed at {spelled}: {first_line}",
+            site=ctx.site,
+            operator=ctx.name,
+            record=shown_record(record, 0),
+            hint="drop or repair such records before, or use what gives null instead, such as "
+            "cast(..., strict=False)",
+        )

@@ -1,0 +1,157 @@
+"""`order="event_time"`: rows wait until the watermark has passed them, then come in that order.
+
+The order is by event time; rows of one time by port, and of one port by the whole row, column by
+column. Event-time timers stand in the same order: one at T fires after all rows at or before T and
+before all later ones. So what a key's function sees depends on the data alone.
+
+Late rows (`late`) do not come. They are counted, and go to the side output `late`; of two keyed ports
+to `late_left` and `late_right`.
+
+A batch runtime has all rows before it delivers any, so it can do the same for functions that take
+them as they come: there no row is late, and rows of one time and port stay in the order of arrival. No
+watermark that such a function sees has passed the row it is called for.
+
+```python
+class Pauses(rh.KeyedProcessFunction):
+    last = rh.ValueState(int)
+
+    def process_element(self, click, ctx: rh.KeyedContext):
+        if self.last.value is not None:
+            yield {"user": ctx.key, "at": click.at, "pause": click.at - self.last.value}
+        self.last.value = click.at
+
+
+def pauses(clicks):
+    found = clicks.key_by("user").process(
+        Pauses(), order="event_time", returns={"user": str, "at": int, "pause": int}
+    )
+    return {"pauses": found, "late": found.side_output("late")}
+
+
+check_example(
+    OperatorExample(
+        pauses,
+        pa.schema([("user", pa.string()), ("at", pa.int64())]),
+        [
+            {"user": "a", "at": 20},
+            {"user": "a", "at": 10},
+            {"user": "a", "at": 13},
+            WatermarkMark(13),
+            {"user": "a", "at": 12},
+        ],
+        on="at",
+    ),
+    {
+        "pauses": [{"user": "a", "at": 13, "pause": 3}, {"user": "a", "at": 20, "pause": 7}],
+        "late": [{"user": "a", "at": 12}],
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import pyarrow as pa
+
+from rheos.core.graph.nodes import Order
+from rheos.core.operators.contract import OperatorContext, Out, PortType, Restored
+from rheos.core.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.core.operators.keyed_state import columns_shape, keyed_shape
+from rheos.core.operators.late import LATE, LATE_OF_TWO, not_late
+from rheos.core.operators.sorting import sort_by_time, sort_rows
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, visible
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.snapshots import SnapshotPart
+from rheos.core.state.key_groups import refuse_null_keys
+
+
+def rows_by_time(ctx: OperatorContext, order: Order, *, in_batch: bool = False) -> RowsByTime | None:
+    """Where the rows of the keyed ports wait; None where they come as they arrive."""
+    if order == "event_time":
+        return RowsByTime(ctx)
+    timed = all(TS in port.schema.names for port in _keyed(ctx.ports))
+    return RowsByTime(ctx, keeps_late=True) if in_batch and timed else None
+
+
+def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
+    """What is kept of the rows that wait."""
+    shapes: dict[str, StateShape] = {}
+    for number, port in enumerate(_keyed(ports)):
+        rows, behind = _states(number)
+        shapes[rows] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
+        shapes[behind] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+    return shapes
+
+
+def _states(port: int) -> tuple[str, str]:
+    """The names of its rows, and of how far they were taken."""
+    number = f" {port + 1}" if port else ""
+    return HELD + number, HELD_WATERMARKS + number
+
+
+def _keyed(ports: Sequence[PortType]) -> list[PortType]:
+    return [port for port in ports if port.keys]
+
+
+class RowsByTime:
+    """The rows that wait in one subtask, of all its keyed ports; these are its first."""
+
+    def __init__(self, ctx: OperatorContext, *, keeps_late: bool = False) -> None:
+        """`keeps_late`: no row is late, and rows keep the watermark of their split."""
+        self._ctx = ctx
+        self.keeps_late = keeps_late
+        self._ports = _keyed(ctx.ports)
+        self._late = (LATE,) if len(self._ports) == 1 else LATE_OF_TWO
+        self._columns: list[list[str]] = []
+        self._held: list[HeldRows] = []
+        for number, port in enumerate(self._ports):
+            hidden = {TS, WM} if keeps_late else {TS}
+            shown = set(visible(port.schema).names)
+            schema = pa.schema([field for field in port.schema if field.name in shown | hidden])
+            self._columns.append(schema.names)
+            groups, most = ctx.key_groups, ctx.max_parallelism
+            self._held.append(HeldRows(schema, port.keys, groups, most, _states(number)))
+        self.passed_ms = MIN_TIMESTAMP_MS
+        """The watermark up to which rows were taken."""
+
+    def in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
+        """The rows that may wait: those that are not late; emits the others. Raises InputError where
+        a key is null."""
+        of = self._ports[port]
+        refuse_null_keys(batch, of.keys, of.keyed_at)
+        if self.keeps_late:
+            return batch
+        passed = self._held[port].passed(batch, self.passed_ms)
+        return (yield from not_late(self._ctx, self._late[port], batch, passed))
+
+    def add(self, port: int, batch: Batch) -> None:
+        self._held[port].add(batch.select(self._columns[port]))
+
+    def take(self, until_ms: int) -> list[tuple[int, Batch]]:
+        """The rows at or before the watermark `until_ms`, by port, each port's in their order. Ports
+        without any are left out."""
+        self.passed_ms = until_ms
+        in_order = sort_by_time if self.keeps_late else sort_rows
+        taken = ((port, held.take(until_ms)) for port, held in enumerate(self._held))
+        return [(port, in_order(due, TS)) for port, due in taken if due is not None]
+
+    def next_keys(self) -> None:
+        """All that waited was taken, and the watermark starts over."""
+        self.passed_ms = MIN_TIMESTAMP_MS
+
+    def restore(self, restored: Restored) -> None:
+        for port, held in enumerate(self._held):
+            rows, behind = _states(port)
+            held.restore(restored.get(rows, ()), restored.get(behind, ()))
+
+    def parts(self) -> list[SnapshotPart]:
+        return [part for held in self._held for part in held.parts(self.passed_ms)]
+
+    def savepoint(self) -> list[SnapshotPart]:
+        return [part for held in self._held for part in held.savepoint(self.passed_ms)]
+
+    def force_full(self) -> None:
+        for held in self._held:
+            held.force_full()

@@ -1,0 +1,194 @@
+"""Running aggregates per key: every row leaves at once, with its key's new values.
+
+Rows keep their order, and the input's columns pass through untouched; only the aggregates are made.
+The state is numpy arrays by key slot, of all keys or, with the backend rocksdb, of those seen lately.
+
+```python
+check_example(
+    OperatorExample(
+        lambda sales: sales.key_by("item").running(n=rh.agg.count(), total=rh.agg.sum("price")),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 3}, {"item": "jam", "price": 5}, {"item": "tea", "price": 4}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "price": 3, "n": 1, "total": 3},
+            {"item": "jam", "price": 5, "n": 1, "total": 5},
+            {"item": "tea", "price": 4, "n": 2, "total": 7},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import Agg
+from rheos.core.aggregates.sum_too_large import SumTooLarge
+from rheos.core.errors import ConfigurationError, InputError, UnrestorableError
+from rheos.core.graph.nodes import MAIN, RunningSpec
+from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.operators.running_disk import DiskRunningState
+from rheos.core.operators.running_files import RunningFiles, tables_of_sets
+from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, RunningState
+from rheos.core.operators.running_values import MemoryValues
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.hashing import NullKeyError
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shown_rows import row_values
+from rheos.core.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state.rocksdb.files import FILES
+from rheos.core.state.slots import Slots
+
+STATE = "running"
+
+
+def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schema:
+    """What leaves, of the visible columns that arrive: those that no aggregate replaces, then the
+    aggregates. Raises SchemaError."""
+    kept = [field for field in schema if field.name not in aggregates]
+    made = [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
+    return pa.schema(kept + made)
+
+
+class RunningStateOperator(Operator):
+    """What operators share that keep cells of aggregates by key, in memory or on disk."""
+
+    state: RunningState | DiskRunningState
+    """The one called STATE."""
+
+    def __init__(self, ctx: OperatorContext, states: Mapping[str, KeptAggregates]) -> None:
+        """`states` are all that it keeps, by their names."""
+        super().__init__(ctx)
+        self._kept = states
+        self._keys = ctx.ports[0].keys
+        self._make()
+
+    def _make(self) -> None:
+        """New states, without any key."""
+        ctx = self.ctx
+        self._files: RunningFiles | None = None
+        self._in_memory: dict[str, MemoryRunningState] = {}
+        if ctx.state.backend is Backend.MEMORY:
+            self._in_memory = {
+                name: (MemoryValues if of.within else MemoryRunningState)(
+                    of, name=name, max_parallelism=ctx.max_parallelism
+                )
+                for name, of in self._kept.items()
+            }
+        elif ctx.scratch is None:
+            raise ConfigurationError(
+                "the state backend rocksdb needs a local disk, and this runtime has none",
+                hint="use the state backend in memory, or another runtime",
+            )
+        else:
+            self._files = RunningFiles(
+                self._kept,
+                ctx.key_groups,
+                ctx.max_parallelism,
+                folder=ctx.scratch,
+                writer=f"{ctx.attempt}-{ctx.subtask}",
+                memory_bytes=ctx.state_bytes,
+            )
+        self.states: Mapping[str, RunningState | DiskRunningState] = (
+            self._in_memory if self._files is None else self._files.states
+        )
+        self.state = self.states[STATE]
+
+    def open(self, restored: Restored) -> None:
+        files = restored.get(FILES)
+        sets = files.files if isinstance(files, RestoredState) else ()
+        tables = {name: restored.get(name, ()) for name in self._kept}
+        if self._files is not None:
+            self._files.open(sets, tables)
+            return
+        named: Iterable[tuple[str, pa.Table]]
+        if sets:
+            named = tables_of_sets(sets, self._kept, self.ctx.key_groups, self._disk_for_files())
+        else:
+            named = ((name, table) for name, of in tables.items() for table in of)
+        for name, table in named:
+            self._in_memory[name].thaw(table)
+
+    def _disk_for_files(self) -> str:
+        if self.ctx.scratch is None:
+            raise UnrestorableError(
+                "the state was kept by the backend rocksdb, and reading it takes a local disk, "
+                "which this runtime does not have",
+                hint="restore from a savepoint: its state can be read by every backend",
+            )
+        return self.ctx.scratch
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
+    def slots_of(self, batch: Batch) -> Slots:
+        """The slots of a batch's keys."""
+        try:
+            return self.state.slots_of([batch.column(key) for key in self._keys])
+        except NullKeyError as error:
+            raise error.located_in(batch, self._keys, self.ctx.ports[0].keyed_at) from None
+
+    def too_large(self, error: SumTooLarge, batch: Batch, aggregates: Mapping[str, Agg]) -> InputError:
+        """Return the error for a sum of `aggregates` after a row of the batch."""
+        record = row_values(batch, error.row)
+        what, hint = error.text(aggregates.values())
+        return InputError(
+            what,
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            record=str(record),
+            key=", ".join(repr(record[key]) for key in self._keys),
+            hint=hint,
+        )
+
+    def keys_held(self) -> int | None:
+        return len(self.state) if self._files is None else None
+
+    def next_keys(self) -> None:
+        self.close()
+        self._make()
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        if self._files is not None:
+            return self._files.snapshot()
+        return Snapshot([state.snapshot() for state in self._in_memory.values()])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        if self._files is not None:
+            return self._files.savepoint()
+        written = {part.state: part for part in snapshot.parts}
+        return [state.savepoint(written[name]) for name, state in self._in_memory.items()]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        for state in self._in_memory.values():
+            state.force_full()
+
+
+class RunningOperator(RunningStateOperator):
+    """Adds aggregates so far to each row of a keyed stream."""
+
+    def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
+        port = ctx.ports[0]
+        super().__init__(ctx, {STATE: KeptAggregates(port.schema, port.keys, spec.aggregates)})
+        self._aggregates = spec.aggregates
+        output = ctx.outputs.get(MAIN)
+        self._schema = None if output is None else output.schema
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows == 0:
+            return
+        slots = self.slots_of(batch)
+        try:
+            made = self.state.run(slots, batch)
+        except SumTooLarge as error:
+            raise self.too_large(error, batch, self._aggregates) from None
+        if self._schema is not None:
+            arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
+            yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -1,0 +1,130 @@
+"""The database of an operator's running states: opened from the files of old subtasks, and given to
+snapshots as files.
+
+Half of the memory is for the keys seen lately, the other for the database's buffers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from rheos.core.operators.running_disk import DiskRunningState, stored_entries
+from rheos.core.operators.running_state import KeptAggregates
+from rheos.core.operators.running_values import DiskValues
+from rheos.core.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
+from rheos.core.protocol.state_config import MIB
+from rheos.core.state.rocksdb.database import Database
+from rheos.core.state.rocksdb.files import FileSets, open_sets
+
+_VIEW_BYTES = 4 * MIB
+
+
+class RunningFiles:
+    """Of these states, which share the database."""
+
+    def __init__(
+        self,
+        states: Mapping[str, KeptAggregates],
+        groups: range,
+        max_parallelism: int,
+        *,
+        folder: str,
+        writer: str,
+        memory_bytes: int,
+    ) -> None:
+        """`folder` is of this subtask of this operator alone; `writer` is what no other subtask in the
+        life of the job is called."""
+        self._of = states
+        self._groups = groups
+        self._folder = folder
+        self._memory_bytes = memory_bytes // 2
+        self._files = FileSets(folder, writer)
+        self._database: Database | None = None
+        self.states = {
+            name: (DiskValues if of.within else DiskRunningState)(
+                of,
+                name=name,
+                groups=groups,
+                max_parallelism=max_parallelism,
+                memory_bytes=self._memory_bytes // len(states),
+            )
+            for name, of in states.items()
+        }
+
+    def open(self, sets: Sequence[RestoredFiles], tables: Mapping[str, Iterable[pa.Table]]) -> None:
+        """Begins with the key groups that the sets are taken for, or with the rows of tables."""
+        database, names = open_sets(sets, self._folder, self._memory_bytes)
+        self._database = database
+        if all(state.open(database) for state in self.states.values()):
+            self._files.took_over(names)
+            return
+        if sets:
+            self._database = Database(str(Path(self._folder, "rewritten")), self._memory_bytes)
+        for name, state in self.states.items():
+            stored = state.stored(database)
+            state.write(self._database, tables.get(name, ()) if stored is None else stored)
+        if database is not self._database:
+            database.close()
+            shutil.rmtree(database.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    @property
+    def database(self) -> Database:
+        assert self._database is not None, "state is used after it was opened"
+        return self._database
+
+    def snapshot(self) -> Snapshot:
+        for state in self.states.values():
+            state.flush()
+        return self._files.snapshot(self.database)
+
+    def savepoint(self) -> list[SnapshotPart]:
+        """All rows, right after the snapshot."""
+        view = _View(self._files.take(self.database)[0], self._of, self._groups)
+        return [
+            SnapshotPart(name, StateKind.KEYED, partial(view.tables, name), PartMode.FULL)
+            for name in self.states
+        ]
+
+
+def tables_of_sets(
+    sets: Sequence[RestoredFiles], states: Mapping[str, KeptAggregates], groups: range, folder: str
+) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of states in sets of files, for state that is kept in memory."""
+    database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
+    try:
+        for name, of in states.items():
+            found = stored_entries(of, database, name)
+            if found is not None:
+                yield from ((name, table) for table in found[0].tables(database, groups))
+    finally:
+        database.close()
+        shutil.rmtree(database.folder, ignore_errors=True)
+
+
+class _View:
+    """The rows at a snapshot, in a folder of hard links that goes with the last one who can read it."""
+
+    def __init__(self, folder: str, states: Mapping[str, KeptAggregates], groups: range) -> None:
+        self._folder = folder
+        self._states = states
+        self._groups = groups
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def tables(self, name: str) -> Iterator[pa.Table]:
+        """Reads with a database of its own: it runs beside others, on any thread."""
+        with closing(Database(self._folder, _VIEW_BYTES, read_only=True)) as database:
+            found = stored_entries(self._states[name], database, name)
+            assert found is not None, "what was opened has declared its state"
+            yield from found[0].tables(database, self._groups)

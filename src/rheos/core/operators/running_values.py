@@ -1,0 +1,96 @@
+"""Values by key, and how often each is there: running state with the values as the last column of its
+keys. Of a key it finds the least value, or the greatest.
+
+In memory all values are looked through, as an array; on disk they lie in their order, and few are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.cells import SlotArray
+from rheos.core.aggregates.segments import Ints
+from rheos.core.operators.running_disk import DiskRunningState
+from rheos.core.operators.running_state import MemoryRunningState
+from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.slots import Slots
+
+
+class MemoryValues(MemoryRunningState):
+    def _begin(self) -> None:
+        super()._begin()
+        of = self._of
+        self._owners = KeyIndex([of.schema.field(key).type for key in of.keys])
+        self._owner = SlotArray(np.int32, 0)
+        """By slot: whose value it is."""
+        self._owned = 0
+
+    def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
+        slots = super().slots_of(columns)
+        size = len(self._index)
+        if size > self._owned:
+            fresh = np.arange(self._owned, size)
+            self._owner.grow(size)
+            keys = self.keys(fresh)[: len(self._of.keys)]
+            self._owner.values[fresh] = self._owners.lookup_or_add(keys)
+            self._owned = size
+        return slots
+
+    def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
+        """Of each of the keys, which are different ones, the best value that is there; null where none
+        is. `others` are keys with values that are left out."""
+        place = np.full(len(self._owners), -1)
+        place[self._owners.find(keys)] = np.arange(len(keys[0]))
+        of = place[self._owner.values[: self._owned]]
+        of[self.find(others)] = -1
+        slots = self.there(np.flatnonzero(of >= 0))
+        assert slots is not None
+        values = self.keys(slots)[-1]
+        ranks, holder = ranked(values, greatest=greatest)
+        best = np.full(len(keys[0]), len(holder))
+        np.minimum.at(best, of[slots], ranks)
+        return by_rank(values, holder, best)
+
+
+class DiskValues(DiskRunningState):
+    def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
+        """As in memory."""
+        self.flush()
+        groups = self._of.groups(others, self._max_parallelism)
+        left_out = {*self.entries.places(others, groups).to_pylist()}
+        starts = self.entries.places(keys, self._of.groups(keys, self._max_parallelism))
+        found = [self._best(start, left_out, greatest=greatest) for start in starts.to_pylist()]
+        there = [place for place in found if place is not None]
+        number = np.cumsum([place is not None for place in found]) - 1
+        values = self.entries.keys(there)[-1] if there else pa.array([], others[-1].type)
+        return values.take(pa.array(number, mask=np.array([place is None for place in found])))
+
+    def _best(self, start: bytes, left_out: set[bytes], *, greatest: bool) -> bytes | None:
+        scan = self.database.scan_prefix_backwards if greatest else self.database.scan_prefix
+        return next((place for place, _ in scan(start) if place not in left_out), None)
+
+
+def ranked(values: pa.Array, *, greatest: bool) -> tuple[Ints, Ints]:
+    """The rank of each value, the best ones first and nulls last; and where one of each rank is. A NaN
+    is the greatest number."""
+    order = "descending" if greatest else "ascending"
+    ranks: Ints = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    if greatest and pa.types.is_floating(values.type):
+        # Arrow ranks NaN after all numbers in both orders.
+        nan = pc.is_nan(values).fill_null(False).to_numpy(zero_copy_only=False)
+        if nan.any():
+            ranks = np.where(nan, 0, ranks + (ranks < ranks[nan].min()))
+    holder = np.empty(int(ranks.max()) + 1 if len(ranks) else 0, np.int64)
+    holder[ranks] = np.arange(len(ranks))
+    return ranks, holder
+
+
+def by_rank(values: pa.Array, holder: Ints, ranks: Ints) -> pa.Array:
+    """The values of these ranks; null where a rank is that of none."""
+    none = ranks >= len(holder)
+    places = np.append(holder, 0)[np.where(none, len(holder), ranks)]
+    return values.take(pa.array(places, mask=none))

@@ -1,0 +1,231 @@
+"""What a function of the user is handed when it is opened: where it runs, and what it counts with."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from math import isfinite
+from numbers import Integral, Number
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.graph.parameters import Parameters
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.protocol.accumulated import MOST_INT, Accumulated, bounded, bucket_of
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.shown import shown
+
+_NAME = re.compile(r"[^\s/]+")
+
+
+class Counter:
+    """A count that is reported with the operator's progress, summed over its subtasks and attempts:
+    rows that are processed again after a failure count once."""
+
+    __slots__ = ("_counts", "_name")
+
+    def __init__(self, counts: dict[str, int], name: str) -> None:
+        self._counts, self._name = counts, name
+        counts.setdefault(name, 0)
+
+    def add(self, by: int = 1) -> None:
+        """Raises ProgramError for what is no whole number, or beyond what can be stored."""
+        if by.__class__ is not int or not -MOST_INT <= self._counts[self._name] + by <= MOST_INT:
+            by = self._whole(by)
+        self._counts[self._name] += by
+
+    def _whole(self, by: Any) -> int:
+        if isinstance(by, Integral) and abs(self._counts[self._name] + int(by)) <= MOST_INT:
+            return int(by)
+        raise ProgramError(
+            f"the counter {self._name!r} was given {shown(by)}, and counts whole numbers of 64 bits",
+            hint="use ctx.accumulator(...) for other numbers",
+        )
+
+    @property
+    def value(self) -> int:
+        """What this subtask has counted since the attempt began."""
+        return self._counts[self._name]
+
+
+class Accumulator:
+    """Numbers that are added up over all subtasks and attempts, like a counter: how many, their sum,
+    the least and the most."""
+
+    __slots__ = ("_least", "_most", "_n", "_total")
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._total: int | float = 0
+        self._least: int | float | None = None
+        self._most: int | float | None = None
+
+    def add(self, value: int | float) -> None:
+        """Raises ProgramError for what is no finite number."""
+        if (value.__class__ is not float and value.__class__ is not int) or not -9e18 < value < 9e18:
+            value = _finite(value)
+        if self._least is None or self._most is None:
+            self._least = self._most = value
+        elif value < self._least:
+            self._least = value
+        elif value > self._most:
+            self._most = value
+        self._n += 1
+        self._total += value
+
+    @property
+    def value(self) -> Accumulated:
+        """What this subtask has added since the attempt began."""
+        return Accumulated(self._n, bounded(self._total), self._least, self._most)
+
+
+class Distribution(Accumulator):
+    """An accumulator that also knows how its numbers lie: their quantiles, within 3 %."""
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buckets: dict[int, int] = {}
+
+    def add(self, value: int | float) -> None:
+        super().add(value)
+        bucket = bucket_of(value)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    @property
+    def value(self) -> Accumulated:
+        return Accumulated(self._n, bounded(self._total), self._least, self._most, self._buckets.copy())
+
+
+A = TypeVar("A", bound=Accumulator)
+
+
+class RuntimeContext:
+    """Where a function runs, and what it may use. It is handed to `open`, and may be kept.
+
+    ```python
+    class Score(rh.RichFunction):
+        def open(self, ctx: rh.RuntimeContext) -> None:
+            self.least = ctx.parameters.float("least", default=0.5)
+            self.low = ctx.counter("low")
+
+        def __call__(self, row: Text) -> Scored: ...
+    ```
+    """
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self._ctx = ctx
+        self.watermark: int = MIN_TIMESTAMP_MS
+        """How far event time has come, in ms since the epoch, as far as this subtask has heard: it
+        depends on how rows come, and differs from run to run."""
+
+    @property
+    def subtask(self) -> int:
+        """Its number among those of the operator, from 0."""
+        return self._ctx.subtask
+
+    @property
+    def parallelism(self) -> int:
+        """In how many subtasks the operator has rows."""
+        return self._ctx.parallelism
+
+    @property
+    def attempt(self) -> int:
+        """How often the job was started, with restarts: 1 the first time."""
+        return int(self._ctx.attempt)
+
+    @property
+    def job_name(self) -> str:
+        return self._ctx.program.name
+
+    @property
+    def job_id(self) -> str:
+        return str(self._ctx.job)
+
+    @property
+    def operator(self) -> str:
+        """The operator's name."""
+        return self._ctx.name
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those of the job: `rh.Environment(parameters={...})`, `rheos run --param name=value`."""
+        return self._ctx.program.parameters
+
+    def counter(self, name: str) -> Counter:
+        """The operator's counter of that name. It is shown with its progress, and is what
+        `JobResult.counter(operator, name)` gives."""
+        return Counter(self._ctx.counters, _checked(name))
+
+    def accumulator(self, name: str) -> Accumulator:
+        """The operator's accumulator of that name: `JobResult.accumulator(operator, name)`."""
+        return self._accumulator(name, Accumulator)
+
+    def histogram(self, name: str) -> Distribution:
+        """The operator's histogram of that name; of `JobResult.accumulator(operator, name)`, too:
+        `.quantile(0.99)`."""
+        return self._accumulator(name, Distribution)
+
+    def _accumulator(self, name: str, kind: type[A]) -> A:
+        known = self._ctx.accumulators.setdefault(_checked(name), kind())
+        if not isinstance(known, kind) or type(known) is not kind:
+            raise ProgramError(f"{name!r} is an accumulator of another kind already")
+        return known
+
+    def gauge(self, name: str, read: Callable[[], float]) -> None:
+        """Has `read` called about once a second, and what it gives shown with the progress: of all
+        subtasks the most."""
+        self._ctx.gauges[_checked(name)] = read
+
+    def file(self, name: str) -> Path:
+        """Where a file or a folder of the job lies here: of `rh.Environment(files={name: path})`."""
+        files = self._ctx.program.files
+        if name not in files:
+            raise ConfigurationError(
+                f"the job has no file {name!r}",
+                hint=f"give it: rh.Environment(files={{{name!r}: ...}}); there are: "
+                + (", ".join(sorted(files)) or "none"),
+            )
+        return Path(files[name])
+
+
+def _finite(value: Any) -> int | float:
+    """Of any kind of number one that can be stored."""
+    try:
+        if isinstance(value, Integral) and abs(int(value)) <= MOST_INT:
+            return int(value)
+        if isinstance(value, Number) and isfinite(number := float(value)):  # type: ignore[arg-type]
+            return number
+    except (OverflowError, TypeError, ValueError):
+        pass
+    raise ProgramError(
+        f"{shown(value)} was added up, which is no finite number",
+        hint="leave such values out, and count them: ctx.counter(...).add()",
+    )
+
+
+def _checked(name: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ProgramError(f"the name of a figure is a text without spaces and slashes, not {name!r}")
+    return name
+
+
+def read_gauge(ctx: OperatorContext, name: str, read: Callable[[], float]) -> float:
+    """What a gauge shows. Raises the error of the user's function, or of what it gave."""
+    try:
+        return float(read())
+    except UserRaised as error:
+        raised = user_error(ctx, error)
+        raise raised.located(site=ctx.site, operator=f"{ctx.name}, gauge {name}") from error
+
+
+def opening(fn: Any, runtime: RuntimeContext) -> Callable[[], Any]:
+    """The call of a function's `open`, which takes the context or nothing."""
+    if inspect.signature(fn.open).parameters:
+        return lambda: fn.open(runtime)
+    plain: Callable[[], Any] = fn.open
+    return plain

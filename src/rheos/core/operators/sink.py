@@ -1,0 +1,85 @@
+"""The end of a stream: rows go to a sink's writer, and what a checkpoint holds is then committed.
+
+```python
+def build(env):
+    return env.from_source(rh.collection([{"n": n} for n in range(100)]))
+
+
+for seed in range(3):  # Whatever goes wrong, each row is committed once.
+    done = simulate(build, seed=seed)
+    assert sorted(done.out["n"].to_pylist()) == list(range(100))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.connectors.outages import unpublished
+from rheos.core.errors import RheosError
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.contract import CommittingOperator, OperatorContext, Out, Restored
+from rheos.core.protocol.elements import Batch, strip_hidden, visible
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.snapshots import Snapshot
+
+
+class SinkOperator(CommittingOperator):
+    """Writes the visible columns. Each checkpoint stages what was written since the last one."""
+
+    def __init__(self, ctx: OperatorContext, spec: SinkSpec) -> None:
+        super().__init__(ctx)
+        self._sink = spec.sink
+        self._writer: SinkWriter | None = None
+        self._committer: Committer | None = spec.sink.committer()
+
+    def open(self, restored: Restored) -> None:
+        ctx = self.ctx
+        self._writer = self._sink.open(
+            SinkContext(
+                job=ctx.job,
+                attempt=ctx.attempt,
+                operator=ctx.operator,
+                subtask=ctx.subtask,
+                clock=ctx.clock,
+                io=ctx.io,
+                schema=visible(ctx.ports[0].schema),
+                name=ctx.name,
+                count=ctx.count,
+            )
+        )
+        self._committer = self._writer.committer() or self._committer
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        assert self._writer is not None
+        if batch.num_rows:
+            self._writer.write(strip_hidden(batch))
+        return iter(())
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        assert self._writer is not None
+        return Snapshot(committables=self._writer.prepare(checkpoint))
+
+    @property
+    def published_by_driver(self) -> bool:
+        return self._committer is not None and self._committer.on_driver
+
+    def commit(self, committables: list[bytes]) -> None:
+        if self._committer is None or self.published_by_driver or not committables:
+            return  # CP28: what the driver publishes was published before this was called.
+        try:
+            self._committer.commit(committables)
+        except RheosError as error:
+            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+        except Exception as error:
+            unlocated = unpublished(error, "a checkpoint")
+            raise unlocated.located(site=self.ctx.site, operator=self.ctx.name) from error
+
+    def has_room(self) -> bool:
+        return self._writer is None or self._writer.has_room()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()

@@ -1,0 +1,583 @@
+"""The source operator: reads its share of the splits, stamps event time, generates watermarks.
+
+Requirement: what a split's rows are stamped with depends on the split alone. `__ts` is the row's event
+time; `__wm` is the watermark that its split had reached just before it: the latest event time so far,
+less the bound and one. Neither depends on how rows are cut into batches, on the other splits or on the
+parallelism, and after a restore a split goes on where it was. `__swm`, the operator's own watermark
+just before the row, does depend on the other splits: it is what it would be if it were sent after each
+row.
+
+    split a   rows at   10   12   11   20          bound 3
+              __ts      10   12   11   20
+              __wm       -    6    8    8          (- is MIN_TIMESTAMP_MS)
+              then the split's watermark is 16
+
+The engine drives it by `poll`; it has no input ports.
+
+Splits may be found while the job runs (`found`): every subtask hears of all, in one order, and takes
+those that fall to it. A source that may find some does not end; where nothing is left to read, it is
+idle.
+
+Splits have phases. A split of a phase waits until those of lower phases are read, in all subtasks:
+each reports the phase it has come to (`reached_phase`), and the driver announces what is open
+(`open_phase`). State gives each subtask the splits of all, so that it knows by itself what was read
+before a restore.
+
+```python
+def build(env):
+    clicks = env.from_source(
+        rh.collection([{"page": "home", "at": at} for at in (10, 12, 11, 20, 9, 18)]),
+        watermark=rh.Watermark.bounded_out_of_orderness("3ms", on="at"),
+    )
+    counts = clicks.key_by("page").window(rh.Tumbling("10ms")).aggregate(n=rh.agg.count())
+    return {"counts": counts, "late": counts.side_output("late")}
+
+
+done = simulate(build)
+assert sorted(done.rows["counts"]["n"].to_pylist()) == [1, 4]
+assert done.rows["late"]["at"].to_pylist() == [9]
+```
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    ReaderContext,
+    Split,
+    TimeReached,
+)
+from rheos.core.connectors.rejected import SKIPPED, BadRecord, rows_ahead
+from rheos.core.errors import RheosError
+from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.operators.ahead_rows import AHEAD, AheadRows
+from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.operators.event_times import split_watermarks
+from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
+from rheos.core.operators.source_client import ClientNotices
+from rheos.core.operators.source_forgetting import SourceForgetting
+from rheos.core.operators.source_pauses import Pauses
+from rheos.core.operators.source_progress import SourceProgress, source_progress
+from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
+from rheos.core.operators.watermarks import reach_of
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
+from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shown_rows import shown_record
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+
+REJECTED = "rejected"
+"""The tag of the side output of rejected rows."""
+
+MAX_OPEN_SPLITS = 16
+"""A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
+Splits that never end are all open: one that waited for them would never be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """All splits of the subtask are read to their ends."""
+
+
+Read: TypeAlias = list[Out] | Pending | EndOfInput
+
+
+class SourceOperator(Operator):
+    """Reads the splits of `splits` (the source's whole list) whose index modulo the parallelism is
+    the subtask. State gives all splits to all subtasks, so a job restores at any parallelism."""
+
+    def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._all = list(splits)
+        self._waiting: deque[SplitState] = deque()
+        self._open: list[SplitState] = []
+        self._finished: list[dict[str, object]] = []
+        """The rows of state of the splits that are read: there may be many, and they do not change."""
+        self._open_phase = 0
+        """Splits of higher phases wait."""
+        self._last_phase = 0
+        self.until_now = spec.until_now
+        """Whether the run stops with what is there now."""
+        goes_on = spec.until_now and not spec.source.bounded
+        self.may_find = goes_on or spec.source.discovery_ms is not None
+        """Whether splits may come that are not known yet, in this run or in one that follows."""
+        self._known: set[str] = set()
+        """The splits of all subtasks, and those that are not to be read, by id."""
+        forget_ms = spec.source.forget_ms
+        self._forgetting = None if forget_ms is None else SourceForgetting(spec.source, forget_ms)
+        self._forgotten: set[str] = set()
+        """Splits of this subtask, which are forgotten when they are read."""
+        self._dealt = 0
+        """How many splits were dealt out to all subtasks together."""
+        self._turn = 0
+        self._outs: list[Out] = []
+        self._waiting_ms = MAX_TIMESTAMP_MS
+        """The least watermark of the splits that wait."""
+        self._watermark = MIN_TIMESTAMP_MS
+        strategy = spec.watermark
+        self._bound_ms = 0 if strategy is None else strategy.bound_ms
+        self._reach = reach_of(ctx, strategy)
+        max_ahead_ms = None if strategy is None else strategy.max_ahead_ms
+        self._ahead = None if max_ahead_ms is None else AheadRows(max_ahead_ms)
+        self._periods_us: list[int] = []
+        """How often somebody is to be asked how far event time has come."""
+        if self._reach.period_ms is not None:
+            self._periods_us.append(self._reach.period_ms * 1000)
+        self._periodic_us = 0
+        max_drift_ms = None if strategy is None else strategy.max_drift_ms
+        self.alignment: SourceAlignment | None = None
+        """Where splits wait for slower ones."""
+        if max_drift_ms is not None:
+            self.alignment = SourceAlignment(
+                ctx, self._open, max_drift_ms=max_drift_ms, bound_ms=self._bound_ms
+            )
+        idle_after_ms = None if strategy is None else strategy.idle_after_ms
+        self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
+        self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
+        less = None if spec.columns is None else spec.source.reading(frozenset(spec.columns))
+        self._read = spec.source if less is None else less
+        main = ctx.outputs.get(MAIN)
+        self._schema = None if main is None else main.schema
+        self._carries_wm = main is not None and WM in main.schema.names
+        self._carries_swm = main is not None and SWM in main.schema.names
+        self._carries_split = main is not None and SPLIT in main.schema.names
+        self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject, ctx.io.wake)
+        self.pauses = Pauses()
+        self._client: ClientNotices | None = None
+        self._has_opened = False
+
+    def open(self, restored: Restored) -> None:
+        self._reach.restore(restored)
+        if self._ahead is not None:
+            self._ahead.restore(restored)
+        rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+        known = {row["split"]: row for row in rows}
+        listed = {split.id for split in self._all}
+        gone = [
+            # Before there were phases, none was written.
+            Split(name, known[name]["payload"], known[name].get("phase", 0))
+            for name in sorted(known.keys() - listed)
+        ]
+        payloads = {name: row["payload"] for name, row in known.items()}
+        listed_now = self._all if not known else self._spec.source.resumed(self._all, payloads)
+        if self._forgetting is not None:
+            before = [Split(name, payload) for name, payload in payloads.items()]
+            unread = self._forgetting.restored(before, listed_now)
+            listed_now = [split for split in listed_now if split.id not in unread]
+            listed -= unread
+        everything = [*listed_now, *gone]
+        phases = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
+        coming = [self._spec.source.discovery_phase] if self.may_find else []
+        self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
+        self._open_phase = min(phases, default=self._last_phase)
+        self._known = listed | known.keys()
+        unread_own: list[SplitState] = []
+        for split in self._own(everything):
+            row = known.get(split.id)
+            state = self._state_of(split)
+            if row is not None:
+                state.position = row["position"]
+                if self._reach.clock_ms is None:
+                    # A program that went by a column may have been ahead of the clock.
+                    state.max_ts = row["max_ts"]
+            if row is not None and row["finished"]:
+                self._finished.append(state.row(finished=True))
+            else:
+                unread_own.append(state)
+        self._wait(unread_own)
+
+    def found(self, splits: Sequence[Split]) -> None:
+        """Splits that there are now: those that are not known are dealt out, and read like the others.
+        Called in all subtasks with the same splits in the same order."""
+        new = [split for split in splits if split.id not in self._known]
+        if self._forgetting is not None:
+            with self._located():
+                self._forgetting.found(splits, new)
+        self._known.update(split.id for split in new)
+        own = [self._state_of(split) for split in self._own(new)]
+        if own:
+            self.ctx.count("splits_found", len(own))
+            self._wait(own)
+
+    def gone(self, ids: Sequence[str], *, whole: bool) -> None:
+        """Splits that are not in the source any more; `whole` says that all that are in it were found.
+        Called in all subtasks alike."""
+        if self._forgetting is None:
+            return
+        with self._located():
+            forgotten = self._forgetting.gone(ids, whole=whole)
+        if forgotten:
+            self._known -= forgotten
+            unread = {state.split.id for state in (*self._open, *self._waiting)}
+            self._forgotten |= forgotten & unread
+            self._finished = [row for row in self._finished if row["split"] not in forgotten]
+
+    def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
+        """Of the next splits that all subtasks deal out, those of this one."""
+        subtask, parallelism = self.ctx.subtask, self.ctx.parallelism
+        first = (subtask - self._dealt) % parallelism
+        self._dealt += len(splits)
+        return splits[first::parallelism] if subtask < parallelism else ()
+
+    def _state_of(self, split: Split) -> SplitState:
+        return SplitState(split, self._before(split), self._spec.source.endless(split))
+
+    def _before(self, split: Split) -> int:
+        """The highest watermark that no row of the split is behind."""
+        strategy = self._spec.watermark
+        if strategy is None or self._reach.clock_ms is not None:
+            return MIN_TIMESTAMP_MS
+        earliest = self._spec.source.earliest_ms(split, strategy.column)
+        return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise AssertionError("a source has no input")
+
+    # --- what the engine drives it by ---------------------------------------------------------------
+
+    def poll(self, max_rows: int) -> Read:
+        """Rows of several splits, `max_rows` at the most on the main output, or why there are none.
+
+        Rejected rows come as batches of the tag `rejected`, beside the rows and not counted with them.
+        Ask for `watermark` and `idle` after each poll. After `EndOfInput` it is not called again.
+        """
+        try:  # Not by `_located`: a context manager costs as much as a small read.
+            return self._poll(max_rows)
+        except RheosError as error:
+            raise self._placed(error) from error.__cause__
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        try:
+            yield
+        except RheosError as error:
+            raise self._placed(error) from error.__cause__
+
+    def _placed(self, error: RheosError) -> RheosError:
+        return error.located(site=self.ctx.site, operator=self.ctx.name)
+
+    def watermark(self) -> int:
+        """The least watermark of the unfinished splits that are not idle; never less than before."""
+        if self._reach.period_ms is not None:
+            self._reach_periodically(self._reach.period_ms)
+        if self._reach.clock_ms is None:
+            marks = [state.watermark(self._bound_ms) for state in self._open if not state.idle]
+            if self._waiting:
+                marks.append(self._waiting_ms)
+        else:
+            may_read = self._open or self._waiting or self.may_find
+            marks = [self._reach.clock_ms - 1] if may_read else []
+        if marks:
+            merged = min(marks)
+        elif self._open or self.may_find:
+            merged = self._watermark
+        else:
+            merged = MAX_TIMESTAMP_MS
+        self._watermark = max(self._watermark, merged)
+        return self._watermark
+
+    def idle(self) -> bool:
+        """Whether there are splits to read, or there may be, and all that there are have been quiet for
+        `idle_after`. Never where event time goes by the clock."""
+        if self._reach.clock_ms is not None:
+            return False
+        may_read = bool(self._open) or self.may_find
+        return may_read and not self._waiting and all(state.idle for state in self._open)
+
+    def unread(self, idle_after_us: int | None) -> list[tuple[int, bool]]:
+        """The splits that are not read to their ends, by number; and which of them have been quiet for
+        so long."""
+        now_us = self.ctx.clock.monotonic_us()
+        found = [(state.number, state.is_quiet(now_us, idle_after_us)) for state in self._open]
+        return found + [(state.number, False) for state in self._waiting]
+
+    def progress(self, now_ms: int) -> SourceProgress:
+        """How far it is, for its figures; `now_ms` by the wall clock."""
+        by_column = self._spec.watermark is not None and self._reach.clock_ms is None
+        now_us = self.ctx.clock.monotonic_us() if by_column else None
+        return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms, now_us)
+
+    def wake_every(self, period_us: int) -> None:
+        """Somebody else wants to be asked so often."""
+        self._periods_us.append(period_us)
+
+    def wake_for_idle(self, idle_after_us: int) -> None:
+        """Somebody else wants to know when a split has been quiet for so long."""
+        self._idle_afters_us.append(idle_after_us)
+
+    # --- phases ---------------------------------------------------------------------------------------
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether there are phases to come that open only when other subtasks have read, too."""
+        return self.ctx.parallelism > 1 and self._open_phase < self._last_phase
+
+    def reached_phase(self) -> int:
+        """The lowest phase of which this subtask has anything to read; the last where it has none."""
+        phases = [state.split.phase for state in self._open]
+        if self._waiting:
+            phases.append(self._waiting[0].split.phase)
+        return min(phases, default=self._last_phase)
+
+    def open_phase(self, phase: int) -> None:
+        """All subtasks have read the phases below."""
+        self._open_phase = max(self._open_phase, phase)
+
+    def has_caught_up(self) -> bool:
+        """In a run as of now: whether all of the subtask's splits were given as far as they are to
+        be."""
+        readers = (state.reader for state in self._open)
+        return not self._waiting and all(
+            reader is not None and reader.has_caught_up() for reader in readers
+        )
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _poll(self, max_rows: int) -> Read:
+        left = max_rows
+        has_read = False
+        wakes: list[int] = []
+        if self._client is not None:
+            self._client.poll()
+        self._open_more()
+        order = self._open[self._turn :] + self._open[: self._turn]
+        if self.alignment is not None:
+            self.alignment.look()
+        for state in order:
+            if left <= 0:
+                break
+            if self.alignment is not None and self.alignment.holds(state):
+                wakes.append(DRIFT_LOOK_US)
+                continue
+            assert state.reader is not None
+            polled = state.reader.poll(left)
+            if isinstance(polled, EndOfSplit):
+                self._finish(state)
+            elif isinstance(polled, Pending):
+                wakes += self._quiet(state, polled)
+            elif isinstance(polled, TimeReached):
+                state.quiet_since_us, state.idle = None, False
+                if self._reach.clock_ms is None:
+                    state.reached(polled.event_time_ms, self.ctx.clock.monotonic_us())
+                has_read = True
+            else:
+                state.quiet_since_us, state.idle = None, False
+                has_read = True
+                if polled.num_rows:
+                    self._outs += self._stamped(state, polled)
+                    left -= polled.num_rows
+        if left < max_rows:
+            self.pauses.received(self.ctx.clock.monotonic_us())
+        self._turn = (self._turn + 1) % len(self._open) if self._open else 0
+        if self._outs:
+            outs, self._outs = self._outs, []
+            return outs
+        if not self._open and not self._waiting and not self.may_find:
+            return EndOfInput()
+        wakes += self._periods_us
+        if has_read or len(order) != len(self._open):
+            # Rows that no operator needs were read, or a split has ended and the next may have some.
+            return Pending(0)
+        return Pending(min(wakes) if wakes else None)
+
+    def _open_more(self) -> None:
+        if self.ctx.parallelism == 1 and self._open_phase < self._last_phase:
+            self.open_phase(self.reached_phase())
+        while self._waiting and self._waiting[0].split.phase <= self._open_phase:
+            state = self._waiting[0]
+            if not state.endless and self._ending() >= MAX_OPEN_SPLITS:
+                return
+            self._waiting.popleft()
+            if all(other.before > self._waiting_ms for other in self._waiting):
+                self._note_waiting()
+            self._make_client()
+            state.reader = self._read.open(state.split, state.position, self._reader_context)
+            state.advanced_us = self.ctx.clock.monotonic_us()
+            self._open.append(state)
+
+    def _make_client(self) -> None:
+        """Before the first reader."""
+        if self._has_opened:
+            return
+        self._has_opened = True
+        context = self._reader_context
+        context.client = self._spec.source.client(context)
+        if context.client is not None:
+            self._client = ClientNotices(context.client, context.io, context.count)
+
+    def _wait(self, states: Sequence[SplitState]) -> None:
+        """More splits wait, those of lower phases before others, and endless ones before those that
+        end. There may be many, in many pieces: mostly they go behind what waits."""
+        behind = sorted(states, key=SplitState.place)
+        out_of_order = self._waiting and behind and behind[0].place() < self._waiting[-1].place()
+        self._waiting.extend(behind)
+        if out_of_order:
+            self._waiting = deque(sorted(self._waiting, key=SplitState.place))
+        self._waiting_ms = min([self._waiting_ms, *(state.before for state in states)])
+
+    def _note_waiting(self) -> None:
+        self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
+
+    def _ending(self) -> int:
+        """How many splits are open that have an end."""
+        return sum(not state.endless for state in self._open)
+
+    def _finish(self, state: SplitState) -> None:
+        assert state.reader is not None
+        state.position = state.reader.position()
+        state.reader.close()
+        state.reader = None
+        self._open.remove(state)
+        if state.split.id in self._forgotten:
+            self._forgotten.remove(state.split.id)
+        else:
+            self._finished.append(state.row(finished=True))
+
+    def _quiet(self, state: SplitState, pending: Pending) -> list[int]:
+        """Notes that a split has nothing, and says when to ask again."""
+        wakes = [] if pending.wake_after_us is None else [pending.wake_after_us]
+        if self._idle_afters_us:
+            now = self.ctx.clock.monotonic_us()
+            if state.quiet_since_us is None:
+                state.quiet_since_us = now
+            quiet_us = now - state.quiet_since_us
+            state.idle = state.is_quiet(now, self._idle_after_us)
+            wakes += [after_us - quiet_us for after_us in self._idle_afters_us if after_us > quiet_us]
+        return wakes
+
+    def _reject(self, batch: Batch) -> None:
+        output = self.ctx.outputs.get(REJECTED)
+        if output is None:
+            return
+        if self._ahead is not None:
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=output.type.schema)
+        self._outs.append(Out(batch, REJECTED))
+
+    # --- event time -----------------------------------------------------------------------------------
+
+    def _stamped(self, state: SplitState, batch: Batch) -> list[Out]:
+        strategy = self._spec.watermark
+        polled = batch
+        if self._spec.columns is not None:
+            batch = batch.select(self._spec.columns)
+        if strategy is not None:
+            ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
+        if self._ahead is not None:
+            counts = self._ahead.counting(state.split.id, ts)
+            if counts is not None:
+                self._reject_ahead(state, polled, ts, np.flatnonzero(~counts))
+                batch, ts = batch.filter(pa.array(counts)), ts[counts]
+                if not len(ts):
+                    return []
+        number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
+        if strategy is None:
+            return self._out([*batch.columns, *number])
+        reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
+        before = state.max_ts
+        state.reached(int(reached[-1]), self.ctx.clock.monotonic_us())
+        columns = [*batch.columns, pa.array(ts)]
+        if self._carries_wm or self._carries_swm:
+            wm = split_watermarks(reached, before, self._bound_ms)
+        if self._carries_wm:
+            columns.append(pa.array(wm))
+        if self._carries_swm:
+            columns.append(pa.array(self._merged(state, wm)))
+        return self._out([*columns, *number])
+
+    def _reject_ahead(
+        self, state: SplitState, batch: Batch, ts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> None:
+        self.ctx.count(AHEAD, len(rows))
+        self.ctx.count(SKIPPED, len(rows))
+        output, strategy = self.ctx.outputs.get(REJECTED), self._spec.watermark
+        if output is None:
+            return
+        assert strategy is not None
+        assert state.reader is not None
+        bad = [
+            BadRecord(
+                shown_record(batch, row),
+                None,
+                f"its event time {np.datetime64(time, 'ms')}Z is more than {strategy.max_ahead} ahead "
+                f"of its split {state.split.id!r}",
+            )
+            for row, time in zip(rows.tolist(), ts[rows].tolist(), strict=True)
+        ]
+        schema, places = output.type.schema, state.reader.places()
+        self._outs.append(Out(rows_ahead(schema, state.split.id, places, rows.tolist(), bad), REJECTED))
+
+    def _reach_periodically(self, period_ms: int) -> None:
+        now_us = self.ctx.clock.monotonic_us()
+        if now_us < self._periodic_us:
+            return
+        self._periodic_us = now_us + period_ms * 1000
+        self._reach.look()
+        for state in self._open:
+            reached_ms = self._reach.periodic(state.split.id, self.ctx.clock.now_ms())
+            state.reached(reached_ms, now_us)
+
+    def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The operator's watermark before each of the next rows of a split, from the split's own."""
+        if self._reach.clock_ms is not None:
+            self._watermark = self._reach.clock_ms - 1
+            return np.full(len(wm), self._watermark)
+        others = [
+            other.watermark(self._bound_ms)
+            for other in self._open
+            if other is not state and not other.idle
+        ]
+        merged = np.clip(wm, state.before, min([*others, self._waiting_ms]))
+        np.clip(merged, self._watermark, None, out=merged)
+        self._watermark = int(merged[-1])
+        return merged
+
+    def _out(self, columns: list[pa.Array]) -> list[Out]:
+        if self._schema is None:
+            return []
+        fitted = [
+            column if column.type == field.type else column.cast(field.type)
+            for field, column in zip(self._schema, columns, strict=True)
+        ]
+        return [Out(pa.RecordBatch.from_arrays(fitted, schema=self._schema))]
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        unread = [state.row(finished=False) for state in (*self._open, *self._waiting)]
+        rows = [*self._finished, *unread]
+        if self._client is not None:
+            begun = {str(row["split"]): row["position"] for row in rows}
+            positions = {id: at for id, at in begun.items() if isinstance(at, bytes)}
+            self._client.snapshot(checkpoint, positions)
+        part = SnapshotPart(
+            SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=SPLIT_ROWS)
+        )
+        splits = [str(row["split"]) for row in unread]
+        ahead = [] if self._ahead is None else [self._ahead.part(splits)]
+        return Snapshot(parts=[part, *ahead, *self._reach.parts(splits)])
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        if self._client is not None:
+            self._client.completed(checkpoint)
+
+    def close(self) -> None:
+        try:
+            for state in self._open:
+                if state.reader is not None:
+                    state.reader.close()
+                    state.reader = None
+        finally:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()

@@ -1,0 +1,106 @@
+"""Which splits of a source are forgotten, so that state does not grow with each that was ever read.
+
+Requirement: no split is read twice, and none is left out in silence, whatever was forgotten. A split is
+forgotten when it is read to its end, is gone from the source, and is older by `forget_ms` than the
+newest one known. One that is as old and not known may be one that was forgotten, or one that comes
+late: nobody can say, so it is an error, and not read.
+
+    known     |-- older by forget_ms: forgotten once gone --|-- always known --|
+              oldest                                     horizon             newest
+
+The horizon needs no memory of its own: the newest split is never forgotten, so the positions have it.
+All subtasks know the same splits, and so the same horizon, when they have the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rheos.core.connectors.contract import Source, Split
+from rheos.core.errors import InputError
+
+_NEVER = -(2**63)
+
+
+class SourceForgetting:
+    """Of one subtask, for a source with `forget_ms`."""
+
+    def __init__(self, source: Source, forget_ms: int) -> None:
+        self._source = source
+        self._forget_ms = forget_ms
+        self._made_ms: dict[str, int] = {}
+        """Of the known splits that say it."""
+        self._newest_ms = _NEVER
+        self._gone: set[str] = set()
+        """Known, and not in the source any more."""
+        self._present: set[str] | None = set()
+        """What this attempt has heard of; None once it has heard of all there is."""
+        self._doubtful: list[Split] = []
+        """Listed where the job began to run, not known, and too old: they may have gone since."""
+
+    def restored(self, known: Iterable[Split], listed: Sequence[Split]) -> set[str]:
+        """`known` are the splits in the restored state, none in a job that begins with nothing, and
+        `listed` those that are to be there now. Returns the ids of those that are not to be read."""
+        known_ids = set(self._note(known))
+        new = [split for split in listed if split.id not in known_ids]
+        self._doubtful = [split for split in new if self._is_old(split)]
+        doubtful = {split.id for split in self._doubtful}
+        present = self._note(split for split in listed if split.id not in doubtful)
+        self._present = set(present)
+        return doubtful
+
+    def found(self, splits: Sequence[Split], new: Sequence[Split]) -> None:
+        """They are in the source; the `new` ones this subtask did not know. Raises InputError where one
+        of these is too old."""
+        for split in new:
+            if self._is_old(split):
+                raise self._late(split)
+        found = self._note(splits)
+        if self._present is not None:
+            self._present.update(found)
+
+    def gone(self, ids: Sequence[str], *, whole: bool) -> set[str]:
+        """They are not in the source any more; `whole` says that all that is was announced. Returns the
+        splits to forget. Raises InputError for one that was too old when the job began to run, and is
+        there."""
+        gone = set(ids)
+        self._gone |= gone & self._made_ms.keys()
+        self._doubtful = [split for split in self._doubtful if split.id not in gone]
+        if whole and self._present is not None:
+            if self._doubtful:
+                raise self._late(self._doubtful[0])
+            self._gone |= self._made_ms.keys() - self._present
+            self._present = None
+        forgotten = {id for id in self._gone if self._made_ms[id] < self._horizon_ms}
+        self._gone -= forgotten
+        for id in forgotten:
+            del self._made_ms[id]
+        return forgotten
+
+    @property
+    def _horizon_ms(self) -> int:
+        return self._newest_ms - self._forget_ms
+
+    def _is_old(self, split: Split) -> bool:
+        made_ms = self._source.made_ms(split)
+        return made_ms is not None and made_ms < self._horizon_ms
+
+    def _note(self, splits: Iterable[Split]) -> list[str]:
+        """Their ids. One that is there again is not gone."""
+        ids = []
+        for split in splits:
+            ids.append(split.id)
+            made_ms = self._source.made_ms(split)
+            if made_ms is not None:
+                self._made_ms[split.id] = made_ms
+                self._newest_ms = max(self._newest_ms, made_ms)
+                self._gone.discard(split.id)
+        return ids
+
+    def _late(self, split: Split) -> InputError:
+        return InputError(
+            f"{split.id} was found, and is older than what {self._source.describe()} remembers: it has "
+            "come too late, or was read before and forgotten",
+            hint="it is not read. If its rows are missing, give it a new name and a new time, so that "
+            "it is new; else move it away. A longer forget= spares that",
+        )

@@ -1,0 +1,82 @@
+"""How far a subtask of a source is with its splits, for its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rheos.core.operators.source_split import SplitState
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+
+_MOST_SPLITS = 64
+"""Of more, only all together are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProgress:
+    id: str
+    watermark_ms: int | None
+    """None before its first row, where it has no event time, and where it is idle."""
+    lag_rows: int | None
+    idle: bool = False
+    """It has been quiet for so long that it does not hold the watermark back."""
+    stands_ms: int | None = None
+    """How long its event time has not gone on; None where it goes by none of its rows' own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    open: int
+    waiting: int
+    lag_rows: int | None
+    """Records that are there and not read; None where no split can say."""
+    lag_ms: int | None
+    """The wall clock less the latest event time read, of the split furthest behind; splits that are
+    known to be read to their ends do not count."""
+    splits: Sequence[SplitProgress]
+
+
+def source_progress(
+    open_splits: Sequence[SplitState],
+    waiting: int,
+    bound_ms: int,
+    now_ms: int,
+    now_us: int | None,
+) -> SourceProgress:
+    """`now_ms` by the wall clock; `now_us` by the monotonic one, None where time is of no column."""
+    lags = [None if state.reader is None else state.reader.lag_rows() for state in open_splits]
+    known = [lag for lag in lags if lag is not None]
+    behind = [
+        now_ms - state.max_ts
+        for state, lag in zip(open_splits, lags, strict=True)
+        if state.max_ts != MIN_TIMESTAMP_MS and not state.idle and lag != 0
+    ]
+    few = zip(open_splits, lags, strict=True) if len(open_splits) <= _MOST_SPLITS else ()
+    return SourceProgress(
+        len(open_splits),
+        waiting,
+        sum(known) if known else None,
+        max(behind, default=None),
+        [
+            SplitProgress(
+                state.split.id,
+                _watermark_ms(state, bound_ms),
+                lag,
+                state.idle,
+                _stands_ms(state, now_us),
+            )
+            for state, lag in few
+        ],
+    )
+
+
+def _stands_ms(state: SplitState, now_us: int | None) -> int | None:
+    if now_us is None or state.advanced_us is None:
+        return None
+    return (now_us - state.advanced_us) // 1000
+
+
+def _watermark_ms(state: SplitState, bound_ms: int) -> int | None:
+    if state.max_ts == MIN_TIMESTAMP_MS or state.idle:
+        return None
+    return state.watermark(bound_ms)

@@ -1,0 +1,75 @@
+"""Merging state by keys that are small whole numbers: a key less the smallest one is its address.
+
+A firing of sliding windows groups all their slices. To hash the keys and to chase their groups is most
+of it, and needless where the keys, as ids often do, lie close together: then each column is an array
+with a place for every key between the smallest and the largest. What comes of it is sorted by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from rheos.core.operators.window.arrays import fits, identity
+
+_SPARSE = 4
+"""So many places for each row are taken at the most."""
+_FEW = 1 << 10
+"""So many places may always be taken."""
+_MANY_ROWS = 1 << 12
+_FEW_OF_A_KEY = 4
+_KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+
+
+def pays_for_rows(keys: pl.Series) -> bool:
+    """Whether rows of the input with these keys are better merged by address than grouped: where they
+    are many, lie close together, and a key has few of them."""
+    if len(keys) < _MANY_ROWS or keys.dtype not in _KEYS or keys.null_count():
+        return False
+    values = keys.to_numpy()
+    places = int(values.max()) - int(values.min()) + 1
+    return len(values) // _FEW_OF_A_KEY <= places <= _SPARSE * len(values)
+
+
+def merged_by_address(
+    frames: Sequence[pl.DataFrame], key: str, reduces: Mapping[str, np.ufunc]
+) -> pl.DataFrame | None:
+    """One row for each key, with the columns of `reduces`, merged by these: `add` of int64, `minimum`
+    and `maximum` of numbers. A frame that lacks a column adds nothing to it. None where it would not
+    pay, as keys lie too far apart, or not give what Polars gives, as some value is null or NaN."""
+    if not all(_fits(frame, key, reduces) for frame in frames):
+        return None
+    frames = [frame for frame in frames if frame.height]
+    if not frames:
+        return None
+    keys = [frame[key].to_numpy().astype(np.int64, copy=False) for frame in frames]
+    low, high = min(int(of.min()) for of in keys), max(int(of.max()) for of in keys)
+    most = _FEW + _SPARSE * sum(map(len, keys))
+    if low >= 0 and high < most:
+        low = 0
+    places = high - low + 1
+    if places > most:
+        return None
+    # Ids that begin near zero are addresses as they are, without a copy.
+    addresses = [of - low for of in keys] if low else keys
+    there = np.zeros(places, np.bool_)
+    for address in addresses:
+        there[address] = True
+    found = np.flatnonzero(there)
+    columns = [pl.Series(key, found + low).cast(frames[0].schema[key])]
+    for name, reduce in reduces.items():
+        given = [(a, f[name].to_numpy()) for a, f in zip(addresses, frames, strict=True) if name in f]
+        if given:
+            merged = np.full(places, identity(reduce, given[0][1].dtype), given[0][1].dtype)
+            for address, values in given:
+                reduce.at(merged, address, values)
+            columns.append(pl.Series(name, merged[found]))
+    return pl.DataFrame(columns)
+
+
+def _fits(frame: pl.DataFrame, key: str, reduces: Mapping[str, np.ufunc]) -> bool:
+    if frame.schema[key] not in _KEYS or frame[key].null_count():
+        return False
+    return all(fits(frame[name], reduce) for name, reduce in reduces.items() if name in frame)

@@ -1,0 +1,174 @@
+"""The seam of windows: what a kind of window says, and the operators go by.
+
+Every row of a key is put into one *pane*, which a few int64 name: the columns `Windows.pane`. State is
+kept by key and pane, sorted by the first two of these columns. A window gathers panes; it is named by
+its end. There are two families of kinds:
+
+- `FixedWindows` lie where they lie, whatever rows come. Rows of one pane share all their windows, so a
+  kind says which windows a pane belongs to: arithmetic over whole columns of panes.
+- `MergingWindows` grow out of the rows of a key. A row begins as a window of its own, and those that
+  meet are one (`merging`). A kind says only how long the window of a single row is.
+
+A kind of either family has a name in stored state, and the numbers and words that it is cut by (`kind`,
+`cut`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rheos.core.operators.window.columns import (
+    END,
+    FIRST,
+    MERGING_PANE,
+    OPEN_TO,
+    PANE,
+    SLICE,
+    START,
+)
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Cut: TypeAlias = Mapping[str, int | str]
+"""Parameters of the windows. An int is in ms; a str is a name, such as a time zone."""
+IntOrInts = TypeVar("IntOrInts", int, Ints)
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Where the rows of a batch go.
+
+    `panes` has an array for each column of a pane, with one element per row taken, or a single one
+    where all rows share a pane.
+    """
+
+    panes: tuple[Ints, ...]
+    taken: Mask | None
+    """The rows that go into a pane; None for all of them."""
+    late: Mask | None
+    """The rows that are late for all their windows; None for none of them."""
+    purged: int = 0
+    """How many of the late rows are so only because this subtask had purged their windows."""
+    outside: int = 0
+    """How many rows lie between windows."""
+    undecided: Mask | None = None
+    """The rows of which it is not known yet whether they are late; None for none of them."""
+
+
+class Windows(ABC):
+    """A kind of window, cut in one way. Immutable. Texts of it say how it is cut."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in stored state."""
+    pane: ClassVar[tuple[str, ...]]
+    """The columns that name a pane."""
+    window: ClassVar[tuple[str, ...]]
+    """The columns that name a window of a key in what is gathered for it."""
+
+    @property
+    @abstractmethod
+    def cut(self) -> Cut:
+        """How it is cut: state of windows that are cut otherwise is not read."""
+
+    @abstractmethod
+    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+        """Puts rows into panes.
+
+        `wm` is the watermark of each row's own split, and decides what is late. `purged_through` is the
+        operator's own watermark: windows it has purged are gone for every row.
+        """
+
+    @abstractmethod
+    def starts(self, gathered: pl.DataFrame) -> Ints:
+        """Where windows start, from a frame with the columns `window`."""
+
+    @abstractmethod
+    def span(self, column: Callable[[str], Ints]) -> tuple[Ints, Ints]:
+        """From where up to where the rows of panes lie, in event time, given the columns `pane`."""
+
+
+class FixedWindows(Windows):
+    """A kind whose windows lie where they lie. A pane is (slice_start, first_window_end): what these
+    mean is the kind's own. Pure arithmetic on int64."""
+
+    __slots__ = ()
+
+    pane = PANE
+    window = (END,)
+
+    @abstractmethod
+    def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
+        """For each pane, the first of its window ends > `above`, and how many follow up to `upto`."""
+
+    @abstractmethod
+    def ends(self, first: Ints, count: Ints) -> tuple[Ints, Ints]:
+        """The window ends that `due` means, and for each the number of its pane."""
+
+    @abstractmethod
+    def last_end(self, slices: Ints) -> Ints:
+        """The end of the last window that a pane of this slice belongs to. Later slices have later
+        ones, or the same."""
+
+    @abstractmethod
+    def start_of(self, end: IntOrInts) -> IntOrInts:
+        """Where the window that ends there starts."""
+
+    @abstractmethod
+    def pane_end(self, slices: Ints) -> Ints:
+        """Up to where the rows of panes lie, in event time."""
+
+    def starts(self, gathered: pl.DataFrame) -> Ints:
+        return self.start_of(gathered[END].to_numpy())
+
+    def span(self, column: Callable[[str], Ints]) -> tuple[Ints, Ints]:
+        slices = column(SLICE)
+        return slices, self.pane_end(slices)
+
+
+class MergingWindows(Windows):
+    """A kind whose windows grow out of the rows of a key. `merging` says what a pane is, and when two
+    of them are one window."""
+
+    __slots__ = ()
+
+    pane = MERGING_PANE
+    window = (END, START)
+
+    @abstractmethod
+    def end_of(self, ts: Ints) -> Ints:
+        """Where the windows of single rows end; they start with their rows."""
+
+    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+        ends = self.end_of(ts)
+        # A window that ends at e takes a row unless e - 1 + lateness <= watermark.
+        passed = np.int64(purged_through - (lateness_ms - 2))
+        own = passed if wm is None else np.maximum(wm - (lateness_ms - 2), passed)
+        open_from = np.maximum(ts, own)
+        undecided = open_from > ends
+        if not undecided.any():
+            return Assigned((ends, open_from, ts), None, None)
+        taken = ~undecided
+        panes = ends[taken], open_from[taken], ts[taken]
+        return Assigned(panes, taken, None, undecided=undecided)
+
+    def starts(self, gathered: pl.DataFrame) -> Ints:
+        return gathered[START].to_numpy()
+
+    def span(self, column: Callable[[str], Ints]) -> tuple[Ints, Ints]:
+        return column(FIRST), column(OPEN_TO)
+
+
+def progressions(first: Ints, count: Ints, step: int) -> tuple[Ints, Ints]:
+    """The terms first[i] + k * step for k < count[i], and for each the i it comes from."""
+    owner = np.repeat(np.arange(len(first)), count)
+    nth = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    return first[owner] + nth * step, owner

@@ -1,0 +1,107 @@
+"""The panes of fixed windows: what windows gather, and what goes, are ranges of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rheos.core.operators.window.columns import END, PANE
+from rheos.core.operators.window.contract import FixedWindows, Ints, progressions
+from rheos.core.operators.window.panes import MemoryBudget, PaneStore
+from rheos.core.operators.window.segments import Merge, Segment, panes_of
+
+
+class FixedPanes(PaneStore):
+    """The rows of all panes that a window to come may take."""
+
+    def __init__(
+        self, windows: FixedWindows, merge: Merge, keys: Sequence[str], memory: MemoryBudget
+    ) -> None:
+        super().__init__(windows.pane, merge, keys, memory)
+        self._windows = windows
+
+    def _merged(self, segments: Sequence[Segment]) -> Segment:
+        # Segments of windows that slide mostly hold other slices each: nothing in them is of one pane.
+        in_memory = all(isinstance(segment.rows, pl.DataFrame) for segment in segments)
+        if in_memory and _apart(segments):
+            # In one piece: each window reads it, and rows in several pieces are copied then.
+            rows = pl.concat([segment.whole() for segment in segments], how="diagonal", rechunk=True)
+            return Segment.of(rows, self.pane)
+        return super()._merged(segments)
+
+    def panes(self) -> tuple[Ints, Ints, Ints]:
+        """Slice, first valid window end and row count of all panes; some occur more than once."""
+        segments = self._segments
+        if not segments:
+            nothing = np.zeros(0, dtype=np.int64)
+            return nothing, nothing, nothing
+        return (
+            np.concatenate([segment.firsts for segment in segments]),
+            np.concatenate([segment.seconds for segment in segments]),
+            np.concatenate([np.diff(segment.starts) for segment in segments]),
+        )
+
+    def parts(self, first_end: int, last_end: int) -> int:
+        """In how many parts the rows of these windows have to be gathered, by ranges of places."""
+        if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
+            return 1
+        size_bytes = gathered = 0
+        for segment in self:
+            _, counts = self._windows.due(segment.firsts, segment.seconds, first_end - 1, last_end)
+            rows = int((counts * np.diff(segment.starts)).sum())
+            size_bytes += segment.size_bytes * rows // max(segment.height, 1)
+            gathered += rows
+        return self._memory.parts(size_bytes, gathered)
+
+    def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
+        """The rows of the windows that end from `first_end` to `last_end`, once for each of them,
+        with the column END in the place of the pane; where `places` are given, of the keys there."""
+        frames = []
+        for segment in self._segments:
+            ends, counts = self._windows.due(segment.firsts, segment.seconds, first_end - 1, last_end)
+            hit = np.flatnonzero(counts)
+            if not len(hit):
+                continue
+            begin, stop = int(hit[0]), int(hit[-1]) + 1
+            rows = segment.read(begin, stop, self._keys, places)
+            if places is None:
+                ends, counts = ends[begin:stop], counts[begin:stop]
+                sizes = np.diff(segment.starts[begin : stop + 1])
+            else:
+                slices, valids, starts = panes_of(rows, self.pane)
+                ends, counts = self._windows.due(slices, valids, first_end - 1, last_end)
+                sizes = np.diff(starts)
+            if (counts == 1).all():
+                end_of_row = np.repeat(ends, sizes)
+            else:
+                end_of_pair, pane = self._windows.ends(ends, counts)
+                starts = np.cumsum(sizes) - sizes
+                index, pair = progressions(starts[pane], sizes[pane], 1)
+                rows = rows[index]
+                end_of_row = end_of_pair[pair]
+            columns = [column for column in rows.columns if column not in PANE]
+            frames.append(rows[columns].hstack([pl.Series(END, end_of_row)]))
+        return frames
+
+    def purge(self, last_end: int) -> None:
+        """Drops the panes that no window ending after `last_end` takes."""
+        self._settled = self._purged(self._settled, last_end)
+        self._fresh = self._purged(self._fresh, last_end)
+
+    def _purged(self, segments: Sequence[Segment], last_end: int) -> list[Segment]:
+        kept = []
+        for segment in segments:
+            # A later slice has a later last window, so what goes is a prefix.
+            gone = int(np.searchsorted(self._windows.last_end(segment.firsts), last_end, side="right"))
+            if gone == len(segment.firsts):
+                continue
+            kept.append(segment.without(gone) if gone else segment)
+        return kept
+
+
+def _apart(segments: Sequence[Segment]) -> bool:
+    """Whether no two have a pane in common, as far as their slices say."""
+    slices = np.concatenate([np.unique(segment.firsts) for segment in segments])
+    return len(np.unique(slices)) == len(slices)

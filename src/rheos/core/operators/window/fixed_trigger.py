@@ -1,0 +1,134 @@
+"""When fixed windows fire. Those that fire together are gathered at once, as many as memory takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from rheos.core.operators.window.columns import END, SLICE, VALID
+from rheos.core.operators.window.contract import FixedWindows, Ints
+from rheos.core.operators.window.fixed_panes import FixedPanes
+from rheos.core.operators.window.panes import PaneStore
+from rheos.core.operators.window.segments import cut
+from rheos.core.operators.window.trigger import Firing, FiringRule
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+
+GATHERED_ROWS = 1 << 16
+"""How many rows of state are gathered at once, unless one window has more."""
+
+_PAIRS = 1 << 20
+"""How many pairs of pane and window are looked at, at once."""
+
+
+@dataclass(frozen=True)
+class FixedFiring(Firing):
+    """The windows with these ends."""
+
+    first_end: int
+    last_end: int
+    only: pl.DataFrame | None
+    """Where it is given, of these keys and window ends alone."""
+    places: range | None
+    """Where it is given, of the keys there alone."""
+
+    def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
+        assert isinstance(store, FixedPanes)
+        frames = store.gather(self.first_end, self.last_end, self.places)
+        if self.only is not None:
+            on = self.only.columns
+            frames = [frame.join(self.only, on=on, how="semi") for frame in frames]
+        return [frame for frame in frames if frame.height]
+
+
+class FixedTrigger(FiringRule):
+    """`index` has a row for every key and pane of the `stores`; `places` are those of the subtask's
+    keys."""
+
+    def __init__(
+        self,
+        windows: FixedWindows,
+        keys: Sequence[str],
+        index: FixedPanes,
+        stores: Iterable[FixedPanes],
+        places: range,
+    ) -> None:
+        self._windows = windows
+        self._keys = keys
+        self._index = index
+        self._stores = list(stores)
+        self._places = places
+
+    def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
+        for first_end, last_end in self._due(above, upto):
+            yield from self._parts(first_end, last_end, only)
+
+    def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
+        valids = touched[VALID].to_numpy()
+        if int(valids.min()) > fired_through:
+            return
+        slices = touched[SLICE].to_numpy()
+        ends, owner = self._windows.ends(
+            *self._windows.due(slices, valids, MIN_TIMESTAMP_MS, fired_through)
+        )
+        only = touched.select(self._keys)[owner].with_columns(pl.Series(END, ends)).unique()
+        among = np.unique(ends)
+        for first_end, last_end in self._due(int(among[0]) - 1, int(among[-1]), among):
+            yield from self._parts(first_end, last_end, only)
+
+    def purge(self, last_end: int) -> None:
+        for store in self._stores:
+            store.purge(last_end)
+
+    def _due(self, above: int, upto: int, among: Ints | None = None) -> Iterator[tuple[int, int]]:
+        """The windows that have rows and end after `above`, `upto` at the latest, as ranges of ends in
+        ascending order. Where `among` is given, only ranges that hold one of these ends."""
+        windows = self._windows
+        slices, valids, sizes = self._index.panes()
+        while True:
+            first, count = windows.due(slices, valids, above, upto)
+            if not count.any():
+                return
+            horizon = upto
+            if int(count.sum()) > _PAIRS:
+                horizon = last_looked_at(windows, slices, valids, above, upto, _PAIRS)
+                first, count = windows.due(slices, valids, above, horizon)
+            ends, owner = windows.ends(first, count)
+            rows = sizes[owner]
+            if among is not None:
+                wanted = np.isin(ends, among)
+                ends, rows = ends[wanted], rows[wanted]
+            found, window = np.unique(ends, return_inverse=True)
+            weight = np.bincount(window, weights=rows, minlength=len(found))
+            chunk = (np.cumsum(weight) - weight) // GATHERED_ROWS
+            bounds = np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, [len(found)]])
+            for begin, stop in pairwise(bounds):
+                if begin < stop:
+                    yield int(found[begin]), int(found[stop - 1])
+            above = horizon
+
+    def _parts(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Firing]:
+        """At once what memory takes at once."""
+        parts = max(store.parts(first_end, last_end) for store in self._stores)
+        for places in cut(self._places, parts):
+            yield FixedFiring(first_end, last_end, only, places)
+
+
+def last_looked_at(
+    windows: FixedWindows, slices: Ints, valids: Ints, above: int, upto: int, most_pairs: int
+) -> int:
+    """The latest time, or the earliest end that is due, up to which there are at most so many pairs of
+    pane and window."""
+    first, count = windows.due(slices, valids, above, upto)
+    low = int(first[count > 0].min())
+    high = min(upto, int(windows.last_end(slices).max()))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if int(windows.due(slices, valids, above, middle)[1].sum()) <= most_pairs:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,108 @@
+"""Between Arrow batches, as they flow, and the Polars frames that window state is made of.
+
+In frames the user's columns carry a prefix that says what they are, so that none of them can meet
+one of ours: "key.country", "in.price" (`aggregates/contract.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.operators.window.contract import Assigned
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
+from rheos.core.state.key_groups import groups_of_columns
+
+KEY = "key."
+KEY_GROUP = "key_group"
+
+
+def key_names(keys: Sequence[str]) -> list[str]:
+    """The names of key columns in frames."""
+    return [KEY + key for key in keys]
+
+
+def frame_of(
+    batch: Batch, columns: Mapping[str, str], assigned: Assigned, pane: Sequence[str]
+) -> pl.DataFrame:
+    """The columns of a batch under new names (new to old), with the panes of its rows, under the names
+    `pane`, where they have several."""
+    arrays = [_plain(batch.column(old)) for old in columns.values()]
+    names = list(columns)
+    if len(assigned.panes[0]) > 1:
+        arrays += [pa.array(values) for values in assigned.panes]
+        names += pane
+    return _by_value(polars_frame(pa.RecordBatch.from_arrays(arrays, names=names)))
+
+
+def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
+    """The key columns of a batch under new names (new to old)."""
+    arrays = [_plain(batch.column(old)) for old in keys.values()]
+    return _by_value(polars_frame(pa.RecordBatch.from_arrays(arrays, names=list(keys))))
+
+
+def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
+    # Keys are equal by value, so one of the equal ones has to stand for all. Adding nothing to -0.0
+    # gives 0.0, but not in an expression: Polars leaves such a sum out.
+    floats = [
+        pl.Series(name, frame[name].to_numpy() + 0.0)
+        for name in frame.columns
+        if name.startswith(KEY) and frame[name].dtype.is_float()
+    ]
+    return frame.with_columns(floats) if floats else frame
+
+
+def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
+    """What `frame_of` makes of no rows of `schema`: it shows the types that columns have in frames."""
+    nothing = [_plain(pa.array([], schema.field(old).type)) for old in columns.values()]
+    return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
+
+
+def paned(frame: pl.DataFrame, assigned: Assigned, pane: Sequence[str]) -> pl.DataFrame:
+    """A frame made of one of `frame_of`, with the columns of the pane also where all rows share one."""
+    if pane[0] in frame.columns:
+        return frame
+    # Stacking skips the query engine, which costs more than a small batch.
+    return frame.hstack(
+        [
+            pl.Series(name, np.full(frame.height, values[0]))
+            for name, values in zip(pane, assigned.panes, strict=True)
+        ]
+    )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column as what it stands for: no dictionary, run-ends or extension type."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(column.storage)
+    if pa.types.is_dictionary(kind):
+        return column.dictionary_decode()
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_decode(column)
+    return column
+
+
+def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Iterator[Batch]:
+    """The frame as batches of `schema`, whose columns it has in any order, of at most `batch_rows`."""
+    columns = [arrow_column(frame[name]) for name in schema.names]
+    yield from pa.table(columns, schema.names).cast(schema).to_batches(max_chunksize=batch_rows)
+
+
+def keyed_table(
+    frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str] | None, max_parallelism: int
+) -> pa.Table:
+    """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`. Where that
+    is None, by group alone."""
+    arrays = [arrow_column(frame[key]) for key in keys]
+    groups = (
+        groups_of_columns(arrays, max_parallelism) if frame.height else np.zeros(0, dtype=np.uint16)
+    )
+    grouped = frame.select(pl.Series(KEY_GROUP, groups), pl.all())
+    by = [KEY_GROUP] if order is None else [KEY_GROUP, *keys, *order]
+    return arrow_table(grouped.sort(by))

@@ -1,0 +1,44 @@
+"""The kinds of window, by the name that programs and stored state know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.graph.windows import Window
+from rheos.core.operators.window.calendar import CalendarWindows
+from rheos.core.operators.window.contract import Cut, Windows
+from rheos.core.operators.window.cumulating import CumulatingWindows
+from rheos.core.operators.window.grid import WindowGrid
+from rheos.core.operators.window.sessions import SessionWindows
+
+KINDS: dict[str, Callable[[Cut], Windows]] = {
+    WindowGrid.kind: WindowGrid.of,
+    SessionWindows.kind: SessionWindows.of,
+    CumulatingWindows.kind: CumulatingWindows.of,
+    CalendarWindows.kind: CalendarWindows.of,
+}
+"""Each makes windows from how they are cut."""
+
+
+def windows_of(window: Window) -> Windows:
+    """What the user's descriptor stands for. Raises ProgramError."""
+    if window.kind not in KINDS:
+        raise ProgramError(
+            f"{window!r} is a window of the kind {window.kind!r}, which is not registered",
+            hint="name the kind in rheos.core.operators.window.kinds.KINDS; "
+            f"there are {', '.join(KINDS)}",
+        )
+    return KINDS[window.kind](window.cut)
+
+
+def stored_windows(kind: str | None, cut: Cut) -> Windows:
+    """What stored state was made with. State of 0.1.0 names no kind: there was only the grid. Raises
+    UnrestorableError."""
+    kind = kind or WindowGrid.kind
+    if kind not in KINDS:
+        raise UnrestorableError(
+            f"the state was made with windows of the kind {kind!r}, which this Rheos does not know",
+            hint="read it with the Rheos that wrote it, or a newer one",
+        )
+    return KINDS[kind](cut)

@@ -1,0 +1,254 @@
+"""A columnar store of window state by pane, in the manner of an LSM tree.
+
+State is rows of any columns, beside the two that name their pane. It is added as immutable
+*segments*, sorted by pane; segments of one order of magnitude are merged when there are `FAN_IN` of
+them, by a function that may combine rows of one key and pane. So a row is merged a logarithmic number
+of times, and few segments are ever read. What windows gather, what is purged and what a snapshot
+freezes are ranges of segments. How windows gather and what is purged is a matter of their family:
+`fixed_panes`, `merging_panes`.
+
+Merging is associative and commutative, so a store is the same whether rows are added as they came or
+as some snapshot merged them: a delta is rows to add (CP21).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from rheos.core.operators.spill import SpillFolder
+from rheos.core.operators.window.segments import FAN_IN, PLACES, Merge, Segment, pieces, spilled
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.parts import DeltaChain
+
+WORTH_A_DELTA = 2
+"""A whole part, if at most so many times as long, is written in a delta's place: it ends the chain."""
+
+_LEAST_ROWS = 1 << 10
+"""The fewest rows that a piece of state larger than memory is cut into."""
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """How much memory the stores of one operator may take together."""
+
+    size_bytes: int
+    folder: SpillFolder | None = None
+    """Where the rest goes; None where it has to stay."""
+    places: range = range(PLACES)
+    """Where the subtask's keys are."""
+
+    def relieve(self, stores: Iterable[PaneStore]) -> None:
+        """Spills the largest segments where the stores take too much."""
+        if self.folder is None:
+            return
+        held = sum(store.memory_bytes for store in stores)
+        if held <= self.size_bytes:
+            return
+        ranked = [(segment.memory_bytes, store, segment) for store in stores for segment in store]
+        ranked.sort(key=lambda entry: entry[0], reverse=True)
+        for size_bytes, store, segment in ranked:
+            # The room that is made lasts for a while.
+            if held <= self.size_bytes // 2 or not size_bytes:
+                return
+            store.spill(segment, self.folder)
+            held -= size_bytes
+
+    def most_rows(self, segments: Sequence[Segment]) -> int:
+        """How many rows of them may be in memory at once, to work on."""
+        rows = sum(segment.height for segment in segments)
+        if all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
+            return max(rows, 1)
+        size_bytes = sum(segment.size_bytes for segment in segments)
+        return max(self.size_bytes // 8 * rows // max(size_bytes, 1), _LEAST_ROWS)
+
+    def parts(self, size_bytes: int, rows: int) -> int:
+        """In how many parts so many rows of that size on disk are read, one after the other."""
+        return min(-(-size_bytes * 8 // max(self.size_bytes, 1)), rows)
+
+
+@dataclass(slots=True)
+class PartSize:
+    """How long a part is: at the most, until it is written."""
+
+    mode: PartMode
+    rows: int
+
+
+@dataclass(frozen=True)
+class PanePart:
+    """What a snapshot takes of a store: rows that nothing changes any more."""
+
+    settled: Sequence[Segment]
+    frames: Sequence[pl.DataFrame]
+    """Further rows, which are made segments when the part is written."""
+    pane: Sequence[str]
+    size: PartSize
+    keys: Sequence[str]
+    memory: MemoryBudget
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        return [*self.settled, *(Segment.of(frame, self.pane) for frame in self.frames)]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether it is a delta without rows."""
+        return self.size.mode is PartMode.DELTA and not self.size.rows
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows may come in several pieces."""
+        return self.memory.most_rows(self.segments) < sum(segment.height for segment in self.segments)
+
+    def pieces(self) -> Iterator[list[pl.DataFrame]]:
+        """The rows, as much at once as memory takes; all of a key and pane are in one piece."""
+        most_rows = self.memory.most_rows(self.segments)
+        return pieces(self.segments, self.keys, most_rows, self.memory.places)
+
+
+class PaneStore:
+    """The rows of all panes that are open.
+
+    Segments with rows that no snapshot has are kept apart, and merged among themselves: together they
+    are what a delta holds. What was purged since is not written: it follows from how far windows have
+    fired.
+    """
+
+    def __init__(
+        self, pane: Sequence[str], merge: Merge, keys: Sequence[str], memory: MemoryBudget
+    ) -> None:
+        self.pane = pane
+        """The columns that name a pane; rows are sorted by the first two."""
+        self._merge = merge
+        self._keys = keys
+        self._memory = memory
+        self._fresh: list[Segment] = []
+        self._settled: list[Segment] = []
+        self._unmerged = False
+        """Whether segments have settled that are not yet merged with the others."""
+        self._chain = DeltaChain()
+        self._taken: PartSize | None = None
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Adds rows, in any order of panes."""
+        if not frame.height:
+            return
+        if self._unmerged:
+            self._unmerged = False
+            self._compact(self._settled)
+        self._fresh.append(Segment.of(frame, self.pane))
+        self._compact(self._fresh)
+
+    def takes_rows(self, rows: int) -> bool:
+        """Whether so many rows are best added one by one: combining those of a key first would cost
+        more than it saves."""
+        return False
+
+    def _compact(self, segments: list[Segment]) -> None:
+        """Merges segments of one level where there are enough of them."""
+        levels = Counter(segment.level for segment in segments)
+        full = [level for level, count in levels.items() if count >= FAN_IN]
+        while full:
+            level = full.pop()
+            merged = self._merged([segment for segment in segments if segment.level == level])
+            segments[:] = [segment for segment in segments if segment.level != level]
+            segments.append(merged)
+            levels[level] = 0
+            levels[merged.level] += 1
+            if levels[merged.level] >= FAN_IN and merged.level not in full:
+                full.append(merged.level)
+
+    def _merged(self, segments: Sequence[Segment]) -> Segment:
+        folder = self._memory.folder
+        if folder is None or all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
+            merged = self._merged_in_memory([segment.whole() for segment in segments])
+            return Segment.of(merged, self.pane)
+        most_rows = self._memory.most_rows(segments)
+        parts = pieces(segments, self._keys, most_rows, self._memory.places)
+        pieced = (self._merge(frames, self.pane) for frames in parts)
+        return spilled(pieced, self._keys, self.pane, folder)
+
+    def _merged_in_memory(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return self._merge(frames, self.pane)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return sum(segment.height for segment in self)
+
+    def largest(self) -> tuple[int, tuple[object, ...]]:
+        """Return the most rows that a key has in all panes, and the key."""
+        part = self.whole()
+        if part is None:
+            return 0, ()
+        counted = pl.concat(
+            frame.group_by(self._keys).len() for frames in part.pieces() for frame in frames
+        )
+        most = counted.group_by(self._keys).agg(pl.col("len").sum()).sort("len").row(-1)
+        return most[-1], most[:-1]
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(segment.memory_bytes for segment in self._segments)
+
+    def spill(self, segment: Segment, folder: SpillFolder) -> None:
+        """Moves a segment of the store to disk."""
+        for segments in (self._settled, self._fresh):
+            for position, candidate in enumerate(segments):
+                if candidate is segment:
+                    segments[position] = spilled([segment.whole()], self._keys, self.pane, folder)
+
+    @property
+    def _segments(self) -> list[Segment]:
+        return self._settled + self._fresh
+
+    def clear(self) -> None:
+        """Drops all rows."""
+        self._settled, self._fresh = [], []
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def next_part(self) -> PanePart | None:
+        """What the next snapshot holds; None where the store is empty. Rows to come belong to the
+        snapshot after it."""
+        if self._taken is not None:
+            self._chain.taken(self._taken.mode, self._taken.rows)
+            self._taken = None
+        part = self.whole()
+        if part is None:
+            self._chain.force_full()
+            return None
+        delta = self._part(PartMode.DELTA, self._fresh or [self._settled[0].nothing()])
+        full = self._chain.next_is_full(delta.size.rows, part.size.rows)
+        if not full and part.size.rows > WORTH_A_DELTA * delta.size.rows:
+            part = delta
+        self._settled = self._segments
+        self._fresh = []
+        self._unmerged = True
+        self._taken = part.size
+        return part
+
+    def whole(self) -> PanePart | None:
+        """All rows, or None where there are none."""
+        segments = self._segments
+        return self._part(PartMode.FULL, segments) if segments else None
+
+    def _part(
+        self, mode: PartMode, segments: Sequence[Segment], frames: Sequence[pl.DataFrame] = ()
+    ) -> PanePart:
+        rows = sum(segment.height for segment in segments) + sum(frame.height for frame in frames)
+        size = PartSize(mode, rows)
+        return PanePart(segments, frames, self.pane, size, self._keys, self._memory)
+
+    def force_full(self) -> None:
+        """The next part is to be a whole one."""
+        self._taken = None
+        self._chain.force_full()

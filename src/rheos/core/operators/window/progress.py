@@ -1,0 +1,147 @@
+"""How far the windows of a subtask have fired, and how that survives a restart.
+
+It is stored by key group, with how windows are cut, in the state FIRED. Subtasks need not have the same
+watermark at a barrier: where channels turn idle and back, it depends on how each subtask met their
+marks. A restored subtask goes on from the highest watermark of its own groups, as windows of these are
+purged already; groups that were behind catch up first. Nothing fires twice, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import UnrestorableError
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.window.columns import SLICE
+from rheos.core.operators.window.contract import FixedWindows, Ints, Windows
+from rheos.core.operators.window.frames import KEY_GROUP
+from rheos.core.operators.window.kinds import stored_windows
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+
+FIRED = "fired"
+
+_OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind"}
+"""Columns that do not describe how windows are cut."""
+
+
+def stored_name(name: str, by: int | str) -> str:
+    """Returns the column that stores one part of how windows are cut."""
+    return f"{name}_ms" if isinstance(by, int) else name
+
+
+class WindowProgress:
+    """How far the key groups of one subtask have come."""
+
+    def __init__(self, ctx: OperatorContext, windows: Windows, lateness_ms: int) -> None:
+        self._ctx = ctx
+        self._windows = windows
+        self._lateness_ms = lateness_ms
+        self.watermark = MIN_TIMESTAMP_MS
+        """Windows that end before it have fired, but for those of lagging groups."""
+        self.lagging = Lagging()
+        self.states: set[str] = set()
+        """The names of the states that were restored."""
+        self._purged: Ints = np.zeros(0, dtype=np.int64)
+
+    def table(self, states: Sequence[str]) -> pa.Table:
+        """As it is stored; `states` are the names of those that together hold a whole pane."""
+        groups = self._ctx.key_groups
+        fired = np.full(len(groups), self.watermark)
+        for group, through in self.lagging.groups.items():
+            fired[group - groups.start] = through
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(fired)) + 1])[: len(fired)]
+        ends = np.concatenate([starts[1:], [len(fired)]])[: len(starts)]
+        rows = len(starts)
+        cut = {
+            stored_name(name, by): pa.array(
+                [by] * rows, pa.int64() if isinstance(by, int) else pa.string()
+            )
+            for name, by in self._windows.cut.items()
+        }
+        return pa.table(
+            {
+                "first_group": pa.array(starts + groups.start, pa.int32()),
+                "end_group": pa.array(ends + groups.start, pa.int32()),
+                "fired_through": pa.array(fired[starts]),
+                **cut,
+                "states": pa.array([list(states)] * rows, pa.list_(pa.string())),
+                "lateness_ms": pa.array(np.full(rows, self._lateness_ms)),
+                "kind": pa.array([self._windows.kind] * rows, pa.string()),
+            }
+        )
+
+    def restore(self, tables: Iterable[pa.Table]) -> None:
+        """Goes on from what several subtasks have stored. Raises UnrestorableError where they had
+        windows that are cut otherwise."""
+        own = self._ctx.key_groups
+        fired = np.full(len(own), MIN_TIMESTAMP_MS)
+        self._purged = np.full(len(own), MIN_TIMESTAMP_MS)
+        for table in tables:
+            for row in table.to_pylist():
+                self._check(row)
+                self.states.update(row["states"])
+                begin, stop = max(row["first_group"], own.start), min(row["end_group"], own.stop)
+                if begin < stop:
+                    mine = slice(begin - own.start, stop - own.start)
+                    fired[mine] = row["fired_through"]
+                    # Parts written without it are whole.
+                    if "lateness_ms" in row:
+                        self._purged[mine] = row["fired_through"] + 1 - row["lateness_ms"]
+        if len(fired):
+            self.watermark = int(fired.max())
+        behind = np.flatnonzero(fired < self.watermark)
+        self.lagging = Lagging({own.start + int(group): int(fired[group]) for group in behind})
+
+    def _check(self, row: dict[str, object]) -> None:
+        cut = {
+            name.removesuffix("_ms"): by
+            for name, by in row.items()
+            if name not in _OTHERS and isinstance(by, int | str)
+        }
+        stored = stored_windows(str(row.get("kind") or ""), cut)
+        if stored != self._windows:
+            raise UnrestorableError(
+                f"the state was made with {stored}, and the program now says {self._windows}",
+                site=self._ctx.site,
+                operator=self._ctx.name,
+                hint="keep the windows, or give the operator another uid to start it empty",
+            )
+
+    def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The restored rows that are of panes that were not purged after they were written."""
+        if not isinstance(self._windows, FixedWindows):
+            # Each part is whole (`merging_panes`): what was purged is not in it.
+            return frame
+        groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self._ctx.key_groups.start
+        there = self._windows.last_end(frame[SLICE].to_numpy()) > self._purged[groups]
+        return frame if there.all() else frame.filter(pl.Series(there))
+
+    def begin_anew(self) -> None:
+        """As if nothing had ever come."""
+        assert not self.lagging.groups, "what was restored has caught up"
+        self.watermark = MIN_TIMESTAMP_MS
+
+
+class Lagging:
+    """The key groups of a restored subtask that have fired less than the others, and their keys."""
+
+    def __init__(self, groups: dict[int, int] | None = None) -> None:
+        self.groups = groups or {}
+        """Through which watermark each of them has fired."""
+        self._keys: dict[int, list[pl.DataFrame]] = {}
+
+    def note(self, table: pl.DataFrame, keys: list[str]) -> None:
+        for through in set(self.groups.values()):
+            groups = [group for group, fired in self.groups.items() if fired == through]
+            found = table.filter(pl.col(KEY_GROUP).is_in(groups)).select(keys).unique()
+            if found.height:
+                self._keys.setdefault(through, []).append(found)
+
+    def by_watermark(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """The keys that have fired through each watermark, the lowest first."""
+        for through in sorted(self._keys):
+            yield through, pl.concat(self._keys[through]).unique()

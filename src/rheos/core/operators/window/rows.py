@@ -1,0 +1,40 @@
+"""Rows of the stream as they are kept in window state: their columns, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.operators.contract import PortType
+from rheos.core.operators.window.frames import KEY, empty_frame, key_names
+from rheos.core.protocol.elements import TS, visible
+from rheos.core.protocol.polars_frames import arrow_table
+
+_ROW = "row."
+TIME = "ts"
+
+
+class StoredRows:
+    """The columns that the rows of a keyed port have in state: its own, and their event time."""
+
+    def __init__(self, port: PortType) -> None:
+        self.schema: pa.Schema = visible(port.schema)
+        keys = dict(zip(port.keys, key_names(port.keys), strict=True))
+        self._inside = {name: keys.get(name, _ROW + name) for name in self.schema.names}
+        self.columns: Mapping[str, str] = {inside: name for name, inside in self._inside.items()} | {
+            TIME: TS
+        }
+        """Their names in frames, and in the input."""
+        self.values = [name for name in self._inside.values() if not name.startswith(KEY)]
+        """Those in frames that are neither keys nor the time."""
+        self.nullable = {self._inside[field.name] for field in self.schema if field.nullable}
+        self.kinds = empty_frame(port.schema, self.columns).schema
+
+    def batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
+        """Rows as they came in, without their time."""
+        named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
+        table = arrow_table(named).cast(self.schema)
+        arrays = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -1,0 +1,248 @@
+"""Immutable rows of window state, sorted by pane: in memory, or on disk.
+
+On disk the rows of a pane are sorted by *place*: 15 bits of their key's hash. So a pane that is larger
+than memory can be merged, written and fired a range of places at a time, all rows of a key at once.
+Key groups are made of the same bits, so a subtask has a range of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from rheos.core.operators.spill import PLACE, SpilledRows, SpillFolder, among
+from rheos.core.operators.window.contract import Ints, Mask
+from rheos.core.protocol.polars_frames import arrow_column
+from rheos.core.state.key_groups import groups_of_columns
+
+FAN_IN = 8
+"""So many segments of one order of magnitude are merged."""
+
+PLACES = 1 << 15
+"""Into how many places keys are hashed."""
+
+Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
+"""Makes one frame of several, combining the rows that agree in their key and the columns named."""
+
+
+def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
+    """The place of each row, by its key: the highest bits of the hash that key groups are made of."""
+    if not frame.height:
+        return pl.Series(PLACE, [], dtype=pl.UInt16)
+    columns = [arrow_column(frame[key]) for key in keys]
+    return pl.Series(PLACE, groups_of_columns(columns, PLACES))
+
+
+def in_places(frame: pl.DataFrame, keys: Sequence[str], places: range | None) -> pl.DataFrame:
+    """The rows of the keys in these places; None stands for all."""
+    if places is None or not frame.height:
+        return frame
+    return among(frame, places_of(frame, keys), places)
+
+
+def places_of_groups(groups: range, max_parallelism: int) -> range:
+    """The places where keys of these groups are."""
+    return range(groups.start * PLACES // max_parallelism, -(-groups.stop * PLACES // max_parallelism))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1].
+
+    Panes are told apart, and sorted, by the first two of the columns that name them.
+    """
+
+    rows: pl.DataFrame | SpilledRows
+    firsts: Ints
+    seconds: Ints
+    starts: Ints
+    capacity: int
+    """How many rows its memory holds, with those that were purged."""
+    size_bytes: int
+    """What its rows take in memory, were they there."""
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
+        panes = panes_of(frame, pane)
+        if not _ascend(*panes[:2]):
+            frame = _by_pane(frame, pane, *panes)
+            panes = panes_of(frame, pane)
+        return cls(frame, *panes, frame.height, int(frame.estimated_size()))
+
+    @property
+    def height(self) -> int:
+        return int(self.starts[-1] - self.starts[0])
+
+    @property
+    def level(self) -> int:
+        """The order of magnitude of its height, in powers of FAN_IN."""
+        return self.height.bit_length() // (FAN_IN - 1).bit_length()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if isinstance(self.rows, SpilledRows) else self.size_bytes
+
+    def read(
+        self, first: int, stop: int, keys: Sequence[str], places: range | None = None
+    ) -> pl.DataFrame:
+        """The rows of the panes from `first` to `stop`; where `places` are given, of the keys there."""
+        low, high = int(self.starts[first]), int(self.starts[stop])
+        if isinstance(self.rows, SpilledRows):
+            return self.rows.read(low, high, places)
+        frame = self.rows.slice(low, high - low)
+        return in_places(frame, keys, places)
+
+    def whole(self) -> pl.DataFrame:
+        """All rows."""
+        return self.read(0, len(self.firsts), ())
+
+    def nothing(self) -> Segment:
+        """None of its rows."""
+        none = self.firsts[:0]
+        return replace(self, firsts=none, seconds=none, starts=self.starts[:1], size_bytes=0)
+
+    def without(self, panes: int) -> Segment:
+        """What stays when the first panes go."""
+        firsts, seconds, starts = self.firsts[panes:], self.seconds[panes:], self.starts[panes:]
+        rows, capacity = self.rows, self.capacity
+        if isinstance(rows, pl.DataFrame):
+            rows, starts = rows.slice(int(starts[0])), starts - starts[0]
+            if rows.height * 2 < capacity:
+                # A slice keeps all of its memory alive; copying what is left frees the rest.
+                rows = rows.gather(np.arange(rows.height))
+                capacity = rows.height
+        left = int(starts[-1] - starts[0])
+        size_bytes = self.size_bytes * left // max(self.height, 1)
+        return Segment(rows, firsts, seconds, starts, capacity, size_bytes)
+
+
+_SORTED_AT_ONCE = 1 << 10
+"""From so many rows on it pays to sort by one number in the place of two."""
+_RUN_ROWS = 4
+"""Where runs of one pane are of so many rows, it pays to sort the runs in the place of the rows."""
+
+
+def _by_pane(
+    frame: pl.DataFrame, pane: Sequence[str], firsts: Ints, seconds: Ints, starts: Ints
+) -> pl.DataFrame:
+    """The frame, which has rows, sorted by pane. Where runs of rows of one pane start, and of which,
+    is known: rows that come by time, and segments that are merged, have long ones."""
+    if len(firsts) * _RUN_ROWS <= frame.height:
+        order = np.lexsort((seconds, firsts))
+        lengths = np.diff(starts)[order]
+        moved_by = starts[:-1][order] - (np.cumsum(lengths) - lengths)
+        rows: Ints = np.arange(frame.height) + np.repeat(moved_by, lengths)
+        return frame[rows]
+    if frame.height >= _SORTED_AT_ONCE:
+        firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
+        low, most = int(firsts.min()), int(seconds.max()) - int(seconds.min()) + 1
+        if (int(firsts.max()) - low + 1) * most < 2**63:
+            return frame[np.argsort((firsts - low) * most + (seconds - seconds.min()))]
+    return frame.sort(pane[:2])
+
+
+def _ascend(firsts: Ints, seconds: Ints) -> bool:
+    """Whether runs of panes come in the order of panes, each pane once."""
+    later = (firsts[1:] > firsts[:-1]) | ((firsts[1:] == firsts[:-1]) & (seconds[1:] > seconds[:-1]))
+    return bool(later.all())
+
+
+def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+    """The panes that follow each other, and where they start."""
+    firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
+    starts = np.append(np.flatnonzero(_changes(firsts, seconds)), len(firsts))
+    return firsts[starts[:-1]], seconds[starts[:-1]], starts
+
+
+def spilled(
+    frames: Iterable[pl.DataFrame], keys: Sequence[str], pane: Sequence[str], folder: SpillFolder
+) -> Segment:
+    """A segment on disk, of frames that follow each other in the order of panes and places."""
+    panes: list[tuple[Ints, Ints, Ints]] = []
+    written = size_bytes = 0
+
+    def sorted_frames() -> Iterator[pl.DataFrame]:
+        nonlocal written, size_bytes
+        for frame in frames:
+            if not frame.height:
+                continue
+            placed = frame.hstack([places_of(frame, keys)]).sort([*pane[:2], PLACE])
+            firsts, seconds, starts = panes_of(placed, pane)
+            panes.append((firsts, seconds, starts[:-1] + written))
+            written += placed.height
+            size_bytes += int(frame.estimated_size())
+            yield placed
+
+    rows = folder.write(sorted_frames())
+    firsts, seconds, starts = (np.concatenate(parts) for parts in zip(*panes, strict=True))
+    # A pane that came in several frames is one.
+    first = _changes(firsts, seconds)
+    return Segment(
+        rows,
+        firsts[first],
+        seconds[first],
+        np.append(starts[first], written),
+        written,
+        size_bytes,
+    )
+
+
+def pieces(
+    segments: Sequence[Segment], keys: Sequence[str], most_rows: int, places: range
+) -> Iterator[list[pl.DataFrame]]:
+    """The rows of all segments, piece by piece, in the order of panes and places: each piece has all
+    rows of its panes, or of a range of places of one pane, and about `most_rows` where that can be.
+    Segments without a row in a piece give an empty frame, so that all pieces have the same columns.
+    `places` are those where keys may be."""
+    firsts = np.concatenate([segment.firsts for segment in segments])
+    seconds = np.concatenate([segment.seconds for segment in segments])
+    sizes = np.concatenate([np.diff(segment.starts) for segment in segments])
+    if int(sizes.sum()) <= most_rows:
+        yield [segment.whole() for segment in segments]
+        return
+    order = np.lexsort((seconds, firsts))
+    firsts, seconds = firsts[order], seconds[order]
+    first = np.flatnonzero(_changes(firsts, seconds))
+    through = np.cumsum(np.add.reduceat(sizes[order], first))
+    begin, done = 0, 0
+    while begin < len(first):
+        # As many whole panes as fit, and one at the least.
+        stop = max(begin + 1, int(np.searchsorted(through, done + most_rows, side="right")))
+        low = int(firsts[first[begin]]), int(seconds[first[begin]])
+        high = int(firsts[first[stop - 1]]), int(seconds[first[stop - 1]])
+        spans = [
+            (segment, _position(segment, low), _position(segment, high, behind=True))
+            for segment in segments
+        ]
+        for some in cut(places, -(-int(through[stop - 1] - done) // most_rows)):
+            yield [segment.read(low, high, keys, some) for segment, low, high in spans]
+        begin, done = stop, int(through[stop - 1])
+
+
+def cut(places: range, parts: int) -> list[range | None]:
+    """Ranges of places of equal length; None stands for all."""
+    parts = min(parts, len(places))
+    if parts <= 1:
+        return [None]
+    bounds = [places.start + len(places) * i // parts for i in range(parts + 1)]
+    return [range(low, high) for low, high in pairwise(bounds)]
+
+
+def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
+    """How many of the segment's panes come before this one; counting itself, where `behind` is set."""
+    low, high = np.searchsorted(segment.firsts, pane[0]), np.searchsorted(segment.firsts, pane[0] + 1)
+    wanted = pane[1] + 1 if behind else pane[1]
+    return int(low + np.searchsorted(segment.seconds[low:high], wanted))
+
+
+def _changes(firsts: Ints, seconds: Ints) -> Mask:
+    """Which panes, in order, are others than the one before."""
+    changes: Mask = np.ones(len(firsts), dtype=np.bool_)
+    changes[1:] = (firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])
+    return changes

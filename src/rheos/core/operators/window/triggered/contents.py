@@ -1,0 +1,131 @@
+"""What is kept of the records of one key and window: they themselves, or what they were combined to.
+
+State is that of the key and window which the backend's scope is set to.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rheos.core.graph.state import ListState, StateDeclaration, ValueState
+from rheos.core.graph.window_functions import Element
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.kinds import handle_of
+
+ROWS, TIMES, COMBINED = "rows", "times", "combined"
+"""The names of the states."""
+
+
+class Contents(ABC):
+    @abstractmethod
+    def add(self, record: Any, timestamp: int | None) -> None:
+        """A record more."""
+
+    @abstractmethod
+    def elements(self) -> list[Element]:
+        """What a result is computed of; empty where there is nothing. What was combined is one."""
+
+    @abstractmethod
+    def replace(self, elements: Sequence[Element]) -> None:
+        """Keeps these instead."""
+
+    @abstractmethod
+    def take(self) -> Any:
+        """All there is; nothing is left."""
+
+    @abstractmethod
+    def join(self, taken: Any) -> None:
+        """Adds what was taken elsewhere."""
+
+    @abstractmethod
+    def clear(self) -> None: ...
+
+
+class Records(Contents):
+    """The records, in the order in which they came."""
+
+    @staticmethod
+    def declared(record: type | None) -> list[StateDeclaration]:
+        rows: ListState[Any] = ListState(object if record is None else record)
+        times = ListState(int)
+        rows.name, times.name = ROWS, TIMES
+        return [rows, times]
+
+    def __init__(self, backend: KeyedStateBackend, record: type | None, *, event_time: bool) -> None:
+        self._rows, self._times = (handle_of(one, backend) for one in self.declared(record))
+        self._timed = event_time
+
+    def add(self, record: Any, timestamp: int | None) -> None:
+        self._rows.append(record)
+        if self._timed:
+            self._times.append(timestamp)
+
+    def elements(self) -> list[Element]:
+        if self._timed:
+            return list(map(Element, self._rows, self._times))
+        return [Element(row, None) for row in self._rows]
+
+    def replace(self, elements: Sequence[Element]) -> None:
+        self._rows.replace([element.record for element in elements])
+        if self._timed:
+            self._times.replace([element.timestamp for element in elements])
+
+    def take(self) -> Any:
+        taken = self.elements()
+        self.clear()
+        return taken
+
+    def join(self, taken: Any) -> None:
+        for record, timestamp in taken:
+            self.add(record, timestamp)
+
+    def clear(self) -> None:
+        self._rows.clear()
+        if self._timed:
+            self._times.clear()
+
+
+class Combined(Contents):
+    """One value for all records."""
+
+    @staticmethod
+    def declared(kept: Any) -> list[StateDeclaration]:
+        combined: ValueState[Any] = ValueState(kept)
+        combined.name = COMBINED
+        return [combined]
+
+    def __init__(
+        self,
+        backend: KeyedStateBackend,
+        kept: Any,
+        add: Callable[[Any, Any], Any],
+        merge: Callable[[Any, Any], Any],
+    ) -> None:
+        """`add` is given None for the value of no records."""
+        [self._value] = (handle_of(one, backend) for one in self.declared(kept))
+        self._add, self._merge = add, merge
+
+    def add(self, record: Any, timestamp: int | None) -> None:
+        self._value.value = self._add(self._value.value, record)
+
+    def elements(self) -> list[Element]:
+        value = self._value.value
+        return [] if value is None else [Element(value, None)]
+
+    def replace(self, elements: Sequence[Element]) -> None:
+        raise AssertionError("windows with an evictor keep their records")
+
+    def take(self) -> Any:
+        taken = self._value.value
+        self.clear()
+        return taken
+
+    def join(self, taken: Any) -> None:
+        mine = self._value.value
+        if taken is not None:
+            self._value.value = taken if mine is None else self._merge(mine, taken)
+
+    def clear(self) -> None:
+        self._value.clear()

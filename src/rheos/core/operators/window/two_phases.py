@@ -1,0 +1,167 @@
+"""Windows in two phases: each subtask combines its rows, and the subtask of the windows merges.
+
+    rows ─ combine ─ partials ═ exchange ═ partials ─ windows ─ results
+
+The first phase keeps nothing from one batch to the next: a batch of rows comes in, their partials go
+out (`partials`). So no watermark, barrier or idle mark can overtake what it has, and it has no state.
+
+Whether a row is late is decided in the first phase, by the watermark of its own split, as everywhere.
+What the second finds purged, which only a split that was idle can bring, is late there (`late_purged`).
+
+```python
+check_timeline(
+    lambda sales: sales.window_all(rh.Tumbling("10s")).aggregate(
+        sales=rh.agg.count(), most=rh.agg.max("price")
+    ),
+    '''
+    5@1s 7@9s 3@12s
+    w12s      > 0s,10s,2,7
+    4@13s w20s > 10s,20s,2,4
+    ''',
+    {"price": int, "at": datetime},
+    event_time="at",
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.count import ROWS
+from rheos.core.graph.nodes import WindowSpec
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
+from rheos.core.operators.shapes import window_states
+from rheos.core.operators.window.columns import PANE
+from rheos.core.operators.window.contract import Assigned, FixedWindows
+from rheos.core.operators.window.frames import empty_frame, frame_of, paned
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.partials import Partials, listed
+from rheos.core.operators.window.waiting import WaitingRows
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
+from rheos.core.protocol.shapes import StateShape
+
+_MOST_PARTIALS = 1 << 10
+"""So many wait to be merged at the most: each is a frame of its own, for a whole batch of rows."""
+
+
+def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:
+    """The partials of fixed windows over rows of `schema`, whose column `key` has one value."""
+    kind = windows_of(windows.window)
+    assert isinstance(kind, FixedWindows)
+    return Partials(key, windows.aggregates, schema, kind)
+
+
+@dataclass(frozen=True)
+class WindowCombineSpec(OperatorSpec):
+    """The first phase: rows in, partials out."""
+
+    kind: ClassVar[str] = "combine"
+
+    windows: WindowSpec
+    key: str
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return WindowCombineOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        return column == WM if column in (WM, SWM) else None
+
+
+@dataclass(frozen=True)
+class MergedWindowSpec(OperatorSpec):
+    """The second phase: partials in, the results of the windows out. Its state is that of windows over
+    the rows themselves."""
+
+    kind: ClassVar[str] = "window"
+
+    windows: WindowSpec
+    rows: PortType
+    """The rows that partials are made of."""
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return MergedWindowOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        return False if column in (WM, SWM) else None
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return window_states(self.windows, self.rows)
+
+
+class WindowCombineOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: WindowCombineSpec) -> None:
+        super().__init__(ctx)
+        self._windows = windows_of(spec.windows.window)
+        self._lateness_ms = spec.windows.lateness_ms
+        self._partials = partials_of(spec.windows, spec.key, ctx.ports[0].schema)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if not batch.num_rows:
+            return
+        ts, wm = batch.column(TS).to_numpy(), batch.column(WM).to_numpy()
+        assigned = self._windows.assign(ts, wm, self._lateness_ms, MIN_TIMESTAMP_MS)
+        if assigned.outside:
+            self.ctx.count("outside_windows", assigned.outside)
+        if assigned.late is not None:
+            self.ctx.count("late", int(assigned.late.sum()))
+        if assigned.taken is not None:
+            batch = batch.filter(pa.array(assigned.taken))
+        if not batch.num_rows:
+            return
+        rows = frame_of(batch, self._partials.inputs, assigned, self._windows.pane)
+        made = self._partials.made(rows, assigned)
+        for begin in range(0, made.num_rows, self.ctx.batch_rows):
+            yield Out(made.slice(begin, self.ctx.batch_rows))
+
+
+class MergedWindowOperator(WindowAggregateOperator):
+    def __init__(self, ctx: OperatorContext, spec: MergedWindowSpec) -> None:
+        super().__init__(replace(ctx, ports=(spec.rows,)), spec.windows)
+        (key,) = spec.rows.keys
+        kept = partials_of(spec.windows, key, spec.rows.schema).kept
+        self._partials = dict(zip([*self._keys, *kept], [key, *kept], strict=True))
+        self._nothing = empty_frame(spec.rows.schema, self._used)
+        self._waiting = WaitingRows(ctx.state_bytes, _MOST_PARTIALS)
+
+    def _columns(self) -> Mapping[str, str]:
+        return self._partials
+
+    def _assigned(self, batch: Batch) -> Assigned:
+        """By the panes that partials come with, less the windows that are purged here."""
+        assert isinstance(self._windows, FixedWindows)
+        slices, valids = (batch.column(name).to_numpy() for name in PANE)
+        passed = max(self._progress.watermark - self._spec.lateness_ms + 1, MIN_TIMESTAMP_MS)
+        valids, left = self._windows.due(slices, valids, passed, MAX_TIMESTAMP_MS)
+        taken = left > 0
+        if taken.all():
+            return Assigned((slices, valids), None, None)
+        purged = int(np.count_nonzero(~taken))
+        return Assigned((slices[taken], valids[taken]), taken, ~taken, purged)
+
+    def _count_late(self, late: Batch, purged: int) -> None:
+        rows = pc.sum(late.column(ROWS.name)).as_py()
+        self.ctx.count("late", rows)
+        self.ctx.count("late_purged", rows)
+
+    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+        pane, totals = self._windows.pane, self._totals
+        index = [*self._keys, *pane]
+        partials = paned(rows, assigned, pane)
+        for table, store in zip(self._others, self._other_stores, strict=True):
+            store.add(listed(partials, index, table.name))
+        frames = [partials[[*index, *totals.required, *totals.optional]]]
+        if totals.has_exact:
+            limbs = listed(partials, index, totals.sums_name)
+            frames.append(totals.with_limbs(self._nothing, limbs))
+        merged = totals.merge(frames, pane)
+        self._index.add(merged)
+        return merged

@@ -1,0 +1,113 @@
+"""Rows of fixed windows that have come and are not combined yet.
+
+Where there are many keys, the rows of one batch have few in common: combining them batch by batch makes
+nearly as many rows of state as there were, which are then merged again and again. So rows wait, as they
+are, until there are many, or a window of theirs is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from rheos.core.operators.window.columns import PANE
+from rheos.core.operators.window.contract import Assigned, Ints
+from rheos.core.operators.window.frames import paned
+
+MOST_ROWS = 1 << 17
+_BYTES = 512
+"""Of memory for state, so many allow one row to wait: a small part of it is taken."""
+
+_FEW_RUNS = 4
+"""A batch whose rows change their pane less often, as where they come in order, is cut by panes."""
+
+
+class WaitingRows:
+    """Those of one subtask, no window of which has fired. At the most `most_rows` of them wait, or
+    fewer where they are long."""
+
+    def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = min(most_rows, state_bytes // _BYTES)
+        self._of_panes: dict[tuple[int, ...], list[pl.DataFrame]] = {}
+        """The frames whose rows share a pane, by that."""
+        self._mixed: list[pl.DataFrame] = []
+        self._rows = 0
+        self.first_end: int | None = None
+        """The end of the first window that takes any of them; None where there are none."""
+
+    def add(self, rows: pl.DataFrame, assigned: Assigned) -> bool:
+        """Rows with their panes, as in `frames.frame_of`. Returns whether as many wait as may."""
+        first = int(assigned.panes[1].min())
+        if self.first_end is None or first < self.first_end:
+            self.first_end = first
+        starts = _runs(assigned.panes)
+        if len(starts) > _FEW_RUNS:
+            self._mixed.append(rows)
+        else:
+            columns = [name for name in rows.columns if name not in PANE]
+            for start, stop in pairwise([*starts.tolist(), rows.height]):
+                pane = tuple(int(values[start]) for values in assigned.panes)
+                run = rows if len(starts) == 1 else rows.slice(start, stop - start)
+                self._of_panes.setdefault(pane, []).append(run[columns])
+        self._rows += _weight(rows)
+        return self._rows >= self._most_rows
+
+    def due(self, end: int) -> bool:
+        """Whether a window that ends there, or before, takes any of them."""
+        return self.first_end is not None and self.first_end <= end
+
+    def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
+        """All of them, as they were added, those of one pane together; or those that a window takes
+        which ends `upto` then, and such as lie among them."""
+        of_panes, mixed = self._of_panes, self._mixed
+        self.clear()
+        if upto is not None:
+            later = {pane: of for pane, of in of_panes.items() if pane[1] > upto}
+            of_panes = {pane: of for pane, of in of_panes.items() if pane[1] <= upto}
+            self._of_panes = later
+            self._rows = sum(_weight(frame) for frames in later.values() for frame in frames)
+            self.first_end = min((pane[1] for pane in later), default=None)
+        if mixed and len(of_panes) > 1:
+            # A pane that few rows are of alone is combined with the others.
+            for pane, frames in list(of_panes.items()):
+                if len(frames) == 1:
+                    mixed.append(paned(frames[0], _shared(pane), PANE))
+                    del of_panes[pane]
+        for pane, frames in of_panes.items():
+            yield _one(frames), _shared(pane)
+        if mixed:
+            rows = _one(mixed)
+            yield rows, Assigned(tuple(rows[name].to_numpy() for name in PANE), None, None)
+
+    def clear(self) -> None:
+        self._of_panes, self._mixed, self._rows, self.first_end = {}, [], 0, None
+
+    @property
+    def memory_bytes(self) -> int:
+        frames = [frame for frames in self._of_panes.values() for frame in frames] + self._mixed
+        return sum(int(frame.estimated_size()) for frame in frames)
+
+
+def _runs(panes: tuple[Ints, ...]) -> Ints:
+    """Where rows of another pane begin than that of the row before."""
+    changes = np.zeros(len(panes[0]), np.bool_)
+    changes[0] = True
+    for values in panes:
+        changes[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(changes)
+
+
+def _weight(rows: pl.DataFrame) -> int:
+    """For how many rows they count: one that is longer than its share, as of lists, for several."""
+    return max(rows.height, int(rows.estimated_size()) // _BYTES)
+
+
+def _shared(pane: Sequence[int]) -> Assigned:
+    return Assigned(tuple(np.array([value], np.int64) for value in pane), None, None)
+
+
+def _one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")

@@ -1,0 +1,443 @@
+"""From the logical graph to the physical plan.
+
+1. Nodes that lead to no sink are left out.
+2. A union is no operator: what reads it reads all of its inputs, through one port.
+3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
+   other begins a chain, behind an edge for each output that is read at one of its ports: HASH where the
+   port is keyed, BROADCAST where it is broadcast, else FORWARD; or REBALANCE, where producer and reader
+   differ in parallelism, which makes the reader begin a chain, too. So does an asynchronous operator,
+   behind a FORWARD edge: what it works on ahead of its turn lies at the chain's input. Where the
+   program says how rows are dealt out, they are, and where it wants no chain, there is none. The edges
+   that lead back to the head of a loop are made last.
+4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
+   reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
+   from which one reaches a process in order of arrival so. `__split` is on those from which a row
+   reaches an operator that gives it a new event time.
+5. Before all that, windows over a whole stream are put in two phases where they can be (`two_phases`).
+
+Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
+change without state losing its operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+import pyarrow as pa
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.dealing import Deal, PartitionBy
+from rheos.core.graph.job_context import JobContext
+from rheos.core.graph.nodes import (
+    EventTimeSpec,
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    OwnSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    StreamType,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.core.graph.validate import live_nodes
+from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.plan.columns_read import reading_what_is_needed
+from rheos.core.plan.physical import (
+    Chain,
+    Edge,
+    Exchange,
+    PhysicalPlan,
+    PlannedOperator,
+    Route,
+    ToEdge,
+    ToOperator,
+)
+from rheos.core.plan.two_phases import Phased, in_two_phases
+from rheos.core.protocol.elements import SPLIT, SWM, TS, WM
+from rheos.core.protocol.ids import ChainId, OperatorId
+
+
+def make_plan(
+    graph: Graph,
+    *,
+    name: str,
+    parallelism: int,
+    max_parallelism: int,
+    context: JobContext | None = None,
+    two_phases: bool = True,
+    prunes: bool = True,
+) -> PhysicalPlan:
+    """The plan of a graph that was checked. Without `two_phases` windows read rows, and without
+    `prunes` sources give all columns: a runtime that does these otherwise asks for that."""
+    graph = reading_what_is_needed(graph) if prunes else graph
+    phased = in_two_phases(graph) if two_phases else Phased(graph, {})
+    ids = operator_ids(phased.graph)
+    wiring = _Wiring(phased.graph)
+    chains, edges = _chains(wiring)
+    return PhysicalPlan(
+        name=name,
+        chains=tuple(_finished(chain, wiring, ids, phased.notes) for chain in chains),
+        edges=tuple(edges),
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+        context=JobContext(name) if context is None else context,
+    )
+
+
+def kind_of(spec: Spec) -> str:
+    """The kind of an operator, as in the method that writes it."""
+    match spec:
+        case ExpressionSpec(op=op):
+            return op
+        case MapSpec(flat=flat):
+            return "flat_map" if flat else "map"
+        case SourceSpec():
+            return "source"
+        case EventTimeSpec():
+            return "with_event_time"
+        case MapBatchesSpec():
+            return "map_batches"
+        case UnionSpec():
+            return "union"
+        case ProcessSpec():
+            return "process"
+        case ReduceSpec():
+            return "reduce"
+        case RunningSpec():
+            return "running"
+        case WindowSpec():
+            return "window"
+        case SinkSpec():
+            return "sink"
+        case OwnSpec():
+            return spec.kind
+
+
+def operator_ids(graph: Graph) -> dict[int, OperatorId]:
+    """The id of each node: its uid, or "<kind>-<n>" by the order of that kind in the program."""
+    taken = {node.uid for node in graph.nodes if node.uid is not None}
+    counts: Counter[str] = Counter()
+    ids: dict[int, OperatorId] = {}
+    for node in graph.nodes:
+        kind = kind_of(node.spec)
+        counts[kind] += 1
+        made = f"{kind}-{counts[kind]}"
+        while node.uid is None and made in taken:
+            made += "-auto"
+        ids[node.id] = OperatorId(node.uid if node.uid is not None else made)
+    return ids
+
+
+# --- who reads what -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Output:
+    """An output of a node."""
+
+    node: int
+    tag: str
+
+
+class _Wiring:
+    """The live nodes without unions, who reads which output, and which of them carry `__wm`."""
+
+    def __init__(self, graph: Graph) -> None:
+        live = live_nodes(graph)
+        self._by_id = {node.id: node for node in graph.nodes if node.id in live}
+        self.nodes = [node for node in self._by_id.values() if not isinstance(node.spec, UnionSpec)]
+        self.producers: dict[tuple[int, int], list[_Output]] = {}
+        """By node and port: the outputs that are read there."""
+        self.read: dict[_Output, None] = {}
+        """The outputs that someone reads, in a stable order."""
+        for node in self.nodes:
+            for port, input in enumerate(node.inputs):
+                outputs = list(self._resolved(input))
+                self.producers[node.id, port] = outputs
+                self.read.update(dict.fromkeys(outputs))
+        self._watermarked = self._carrying(_reads_wm)
+        self._reached = self._carrying(_reads_swm)
+        self._split = self._carrying(_reads_split, timed=False)
+
+    def node(self, id: int) -> Node:
+        return self._by_id[id]
+
+    def _resolved(self, input: Input) -> Iterator[_Output]:
+        node = self._by_id[input.node]
+        if isinstance(node.spec, UnionSpec):
+            for member in node.inputs:
+                yield from self._resolved(member)
+        else:
+            yield _Output(input.node, input.tag)
+
+    def _carrying(
+        self, reads: Callable[[Spec], bool | None], *, timed: bool = True
+    ) -> frozenset[_Output]:
+        """The outputs that carry a hidden column: those with event time alone, where it is `timed`.
+        `reads` says of an operator whether it looks at the column; None where it does not, and passes
+        it on.
+
+        What a port reads is of one schema, so where one of its producers carries the column for the
+        sake of another reader, all of them do. That may need a further round.
+        """
+        carrying: set[_Output] = set()
+        while True:
+            before = len(carrying)
+            for node in reversed(self.nodes):
+                for port in range(len(node.inputs)):
+                    producers = self.producers[node.id, port]
+                    wanted = reads(node.spec)
+                    if wanted is None:
+                        wanted = any(_Output(node.id, tag) in carrying for tag in node.outputs)
+                    if wanted or not carrying.isdisjoint(producers):
+                        carrying.update(p for p in producers if self.type_of(p).event_time or not timed)
+            if len(carrying) == before:
+                return frozenset(carrying)
+
+    def type_of(self, output: _Output) -> StreamType:
+        return self.node(output.node).outputs[output.tag]
+
+    def schema_of(self, output: _Output) -> pa.Schema:
+        """With the hidden columns."""
+        type = self.type_of(output)
+        schema = type.schema
+        if type.event_time:
+            schema = schema.append(pa.field(TS, pa.int64()))
+        if output in self._watermarked:
+            schema = schema.append(pa.field(WM, pa.int64()))
+        if output in self._reached:
+            schema = schema.append(pa.field(SWM, pa.int64()))
+        if output in self._split:
+            schema = schema.append(pa.field(SPLIT, pa.int64()))
+        return schema
+
+    def port_type(self, node: Node, port: int) -> PortType:
+        first = self.producers[node.id, port][0]
+        input = node.inputs[port]
+        return PortType(
+            self.type_of(first), input.keys, self.schema_of(first), input.keyed_at, input.broadcast
+        )
+
+    def outputs(self, node: Node) -> list[_Output]:
+        """The outputs of the node that someone reads."""
+        return [output for tag in node.outputs if (output := _Output(node.id, tag)) in self.read]
+
+
+def _reads_wm(spec: Spec) -> bool | None:
+    match spec:
+        case WindowSpec() | ProcessSpec(order="event_time"):
+            return True
+        case EventTimeSpec():
+            return False
+        case OwnSpec():
+            return spec.looks_at(WM)
+        case _:
+            return None
+
+
+def _reads_swm(spec: Spec) -> bool | None:
+    match spec:
+        case WindowSpec() | ProcessSpec(order="event_time"):
+            # What they give comes as the watermark advances, and says itself how far that is.
+            return False
+        case EventTimeSpec():
+            return False
+        case ProcessSpec():
+            return True
+        case OwnSpec():
+            return spec.looks_at(SWM)
+        case _:
+            return None
+
+
+def _reads_split(spec: Spec) -> bool | None:
+    match spec:
+        case EventTimeSpec():
+            return True
+        case _:
+            return None
+
+
+# --- chains ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Chain:
+    id: ChainId
+    nodes: list[Node]
+    widest: int | None
+    inputs: list[int] = field(default_factory=list)
+    routes: dict[_Output, list[Route]] = field(default_factory=dict)
+
+    @property
+    def of_source(self) -> bool:
+        return isinstance(self.nodes[0].spec, SourceSpec)
+
+
+def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
+    chains: list[_Chain] = []
+    edges: list[Edge] = []
+    home: dict[int, _Chain] = {}
+    for node in wiring.nodes:
+        host = _host(node, wiring, home)
+        if isinstance(node.spec, EventTimeSpec) and (host is None or not host.of_source):
+            raise ProgramError(
+                "event time is given where the source's rows are read, and this operator, or one "
+                "before it, has a parallelism or a chain of its own",
+                site=node.site,
+                operator=node.name,
+                hint="say that of the source, or of what comes behind with_event_time",
+            )
+        if host is None:
+            host = _Chain(ChainId(len(chains)), [node], _widest(node))
+            chains.append(host)
+            edges += _edges_into(host, node, wiring, home, len(edges), feedback=False)
+        else:
+            (producer,) = wiring.producers[node.id, 0]
+            host.routes.setdefault(producer, []).append(ToOperator(len(host.nodes)))
+            host.nodes.append(node)
+        home[node.id] = host
+    for chain in chains:
+        edges += _edges_into(chain, chain.nodes[0], wiring, home, len(edges), feedback=True)
+    return chains, _with_loops(edges)
+
+
+def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
+    """The chain that the node joins; None where it begins one."""
+    if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
+        return None
+    if node.inputs[0].dealt not in (None, Deal.FORWARD) or node.begins_chain:
+        return None
+    if isinstance(node.spec, OwnSpec) and node.spec.begins_chain:
+        return None
+    producers = wiring.producers[node.id, 0]
+    if len(producers) != 1 or wiring.node(producers[0].node).ends_chain:
+        return None
+    chain = home[producers[0].node]
+    return chain if chain.widest == _widest(node) else None
+
+
+def _widest(node: Node) -> int | None:
+    """In how many subtasks it has rows at the most."""
+    if not any(input.dealt is Deal.GLOBAL for input in node.inputs):
+        return node.parallelism
+    if node.parallelism not in (None, 1):
+        raise ProgramError(
+            f"all rows come to one subtask, and the operator is to have them in {node.parallelism}",
+            site=node.site,
+            operator=node.name,
+            hint="leave out global_(), or set_parallelism()",
+        )
+    return 1
+
+
+def _edges_into(
+    chain: _Chain,
+    head: Node,
+    wiring: _Wiring,
+    home: dict[int, _Chain],
+    next_id: int,
+    *,
+    feedback: bool,
+) -> list[Edge]:
+    """Those that are feedback, or all others."""
+    edges: list[Edge] = []
+    for port, input in enumerate(head.inputs):
+        if input.feedback is not feedback:
+            continue
+        for producer in wiring.producers[head.id, port]:
+            source = home[producer.node]
+            edge = Edge(
+                id=next_id + len(edges),
+                exchange=_exchange(input, source, chain, head),
+                source=source.id,
+                target=chain.id,
+                target_port=port,
+                keys=input.keys,
+                keyed_at=input.keyed_at,
+                dealt=input.dealt,
+                feedback=feedback,
+            )
+            source.routes.setdefault(producer, []).append(ToEdge(edge.id))
+            chain.inputs.append(edge.id)
+            edges.append(edge)
+    return edges
+
+
+def _with_loops(edges: list[Edge]) -> list[Edge]:
+    """With those marked that lie on a loop: behind its head, and before what leads back to it."""
+    loops: dict[int, ChainId] = {}
+    for head in {edge.target for edge in edges if edge.feedback}:
+        tails = {edge.source for edge in edges if edge.feedback and edge.target == head}
+        behind = _reached({head}, [(e.source, e.target) for e in edges if not e.feedback])
+        before = _reached(tails, [(e.target, e.source) for e in edges if not e.feedback])
+        of_loop = behind & before | {head}
+        on_loop = [edge.id for edge in edges if edge.source in of_loop and edge.target in of_loop]
+        loops |= dict.fromkeys(on_loop, head)
+    return [replace(edge, loop=loops.get(edge.id)) for edge in edges]
+
+
+def _reached(begin: set[ChainId], steps: list[tuple[ChainId, ChainId]]) -> set[ChainId]:
+    reached = set(begin)
+    while further := {to for of, to in steps if of in reached and to not in reached}:
+        reached |= further
+    return reached
+
+
+def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Exchange:
+    if input.keys:
+        return Exchange.HASH
+    if input.broadcast:
+        return Exchange.BROADCAST
+    even = source.widest == target.widest
+    match input.dealt:
+        case PartitionBy():
+            return Exchange.CUSTOM
+        case Deal.FORWARD if not even:
+            raise ProgramError(
+                "forward() hands rows from each subtask to the one of the same number, and the two "
+                "operators differ in parallelism",
+                site=head.site,
+                operator=head.name,
+                hint="give both the same, or write rescale() or rebalance()",
+            )
+        case None | Deal.FORWARD:
+            return Exchange.FORWARD if even else Exchange.REBALANCE
+        case Deal.REBALANCE | Deal.GLOBAL:
+            return Exchange.REBALANCE
+        case Deal.RESCALE:
+            return Exchange.RESCALE
+        case _:
+            assert_never(input.dealt)
+
+
+def _finished(
+    chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId], notes: Mapping[int, str]
+) -> Chain:
+    operators = []
+    for node in chain.nodes:
+        outputs = wiring.outputs(node)
+        operators.append(
+            PlannedOperator(
+                id=ids[node.id],
+                name=node.name,
+                site=node.site,
+                spec=node.spec,
+                ports=tuple(wiring.port_type(node, port) for port in range(len(node.inputs))),
+                outputs={o.tag: OutputType(wiring.type_of(o), wiring.schema_of(o)) for o in outputs},
+                routes={o.tag: tuple(chain.routes[o]) for o in outputs},
+                note=notes.get(node.id, ""),
+            )
+        )
+    return Chain(chain.id, tuple(operators), tuple(chain.inputs), chain.widest)

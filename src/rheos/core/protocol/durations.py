@@ -1,0 +1,150 @@
+"""Durations as users write them: "5s", "1h30m", "5 minutes", a timedelta; and lengths of calendars,
+which have months as well: "1mo", "1q", "1y"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+from rheos.core.errors import ProgramError
+
+Duration: TypeAlias = str | timedelta
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_WORDS = {
+    "ms": ("milli", "millis", "millisecond", "milliseconds"),
+    "s": ("sec", "secs", "second", "seconds"),
+    "m": ("min", "mins", "minute", "minutes"),
+    "h": ("hr", "hrs", "hour", "hours"),
+    "d": ("day", "days"),
+    "w": ("week", "weeks"),
+}
+_UNITS = {word: unit for unit, words in _WORDS.items() for word in (unit, *words)}
+_MONTHS = {
+    word: months
+    for months, words in {
+        1: ("mo", "month", "months"),
+        3: ("q", "quarter", "quarters"),
+        12: ("y", "year", "years"),
+    }.items()
+    for word in words
+}
+_OF_MONTHS = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*")
+_PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*")
+
+
+def duration_ms(value: Duration) -> int:
+    """A duration in whole ms.
+
+    Args:
+        value: a text ("5s", "1h30m", "90 minutes"), or a timedelta. Units are ms, s, m, h, d and w.
+
+    Anything else raises ProgramError.
+    """
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * 1000)
+    text = value.strip() if isinstance(value, str) else ""
+    ms, at = 0.0, 0
+    while piece := _PIECE.match(text, at):
+        # Of single letters the case counts: "M" might be a month.
+        word = piece[2] if len(piece[2]) < 3 else piece[2].lower()
+        unit = _UNITS.get(word)
+        if unit is None:
+            break
+        ms += float(piece[1]) * _UNITS_MS[unit]
+        at = piece.end()
+    if not text or at < len(text):
+        if _months(value) is not None:
+            raise ProgramError(
+                f"{value!r} is not a duration: months and years differ in length",
+                hint='write it in days, as in "30d"; only windows by calendar take months',
+            )
+        raise ProgramError(
+            f"{value!r} is not a duration",
+            hint='write "250ms", "5s", "10m", "1h", "2d", "5 minutes", a mix such as "1h30m", or a '
+            "timedelta",
+        )
+    return round(ms)
+
+
+def duration_text(ms: float) -> str:
+    """Return a duration for people, in one or two units: "850 ms", "3 min 20 s", "412 d 7 h"."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400:,} d {whole % 86_400 // 3600} h"
+
+
+def written_duration(ms: int) -> str:
+    """Return a duration as a user writes it; `duration_ms` reads it back.
+
+    >>> [written_duration(ms) for ms in (0, 100, 10_000, 5_400_000, 604_800_000)]
+    ['0s', '100ms', '10s', '1h30m', '1w']
+    """
+    if ms < 0:
+        return f"-{written_duration(-ms)}"
+    parts = []
+    for unit, size in sorted(_UNITS_MS.items(), key=lambda each: -each[1]):
+        count, ms = divmod(ms, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def signed_duration_ms(value: Duration) -> int:
+    """A duration, or one with a minus ahead: a distance in time, back ("-5m") or on. Raises
+    ProgramError."""
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -duration_ms(value.strip()[1:])
+    return duration_ms(value)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarLength:
+    """A length by the calendar: a number of months, or a time on the local clock."""
+
+    months: int
+    ms: int
+    """Zero where there are months."""
+
+    def __str__(self) -> str:
+        if not self.months:
+            return f"{self.ms} ms"
+        return "1 month" if self.months == 1 else f"{self.months} months"
+
+
+def calendar_length(value: Duration) -> CalendarLength:
+    """Returns the length that a user wrote, or that `str` made of a length.
+
+    Args:
+        value: a whole number of months ("1mo", "6 months"), quarters ("1q") or years ("1y"), or any
+            duration.
+
+    Raises:
+        ProgramError: it is neither.
+    """
+    months = _months(value)
+    if months is not None:
+        return CalendarLength(months, 0)
+    return CalendarLength(0, duration_ms(value))
+
+
+def has_months(value: Duration) -> bool:
+    """Returns whether a length is written in months, quarters or years."""
+    return _months(value) is not None
+
+
+def _months(value: Duration) -> int | None:
+    piece = _OF_MONTHS.fullmatch(value) if isinstance(value, str) else None
+    if piece is None or piece[2].lower() not in _MONTHS:
+        return None
+    return int(piece[1]) * _MONTHS[piece[2].lower()]

@@ -1,0 +1,84 @@
+"""Errors as data: how a RheosError crosses from one process to another.
+
+What arrives names a class of `rheos.core.errors` and gives its texts; nothing else can be made of it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rheos.core import errors
+from rheos.core.errors import RheosError, Site
+from rheos.core.protocol.decoding import BoundedDecoder
+
+_MAX_TEXT_CHARS = 16_384
+_MAX_DETAIL_CHARS = 65_536
+MAX_ERROR_BYTES = 1 << 20
+"""More than the texts of one error take."""
+
+
+class ErrorData(msgspec.Struct, frozen=True, kw_only=True):
+    """A RheosError without its class. Texts that are too long are cut in the middle."""
+
+    kind: str
+    """Name of its class in `rheos.core.errors`; for another class, that of its nearest base there."""
+    what: str
+    file: str | None = None
+    line: int = 0
+    operator: str | None = None
+    record: str | None = None
+    key: str | None = None
+    hint: str | None = None
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, error: RheosError) -> ErrorData:
+        site = error.site
+        return cls(
+            kind=next(base.__name__ for base in type(error).__mro__ if _is_known(base)),
+            what=_text(error.what) or "",
+            file=_text(site.file) if site else None,
+            line=site.line if site else 0,
+            operator=_text(error.operator),
+            record=_text(error.record),
+            key=_text(error.key),
+            hint=_text(error.hint),
+            detail=_text(error.detail, _MAX_DETAIL_CHARS),
+        )
+
+    def error(self) -> RheosError:
+        """The error. A class that is not known here, as of a newer version, is a plain RheosError."""
+        return _CLASSES.get(self.kind, RheosError)(
+            self.what,
+            site=None if self.file is None else Site(self.file, self.line),
+            operator=self.operator,
+            record=self.record,
+            key=self.key,
+            hint=self.hint,
+            detail=self.detail,
+        )
+
+
+encode = msgspec.msgpack.Encoder().encode
+decoder: BoundedDecoder[ErrorData] = BoundedDecoder(ErrorData, max_bytes=MAX_ERROR_BYTES)
+
+_CLASSES: dict[str, type[RheosError]] = {
+    name: found
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, RheosError)
+}
+
+
+def _is_known(cls: type) -> bool:
+    return _CLASSES.get(cls.__name__) is cls
+
+
+def _text(value: object, max_chars: int = _MAX_TEXT_CHARS) -> str | None:
+    """As text that UTF-8 can hold: records may have lone surrogates."""
+    if value is None:
+        return None
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2
+    return f"{text[:half]} ... {len(text) - 2 * half} characters ... {text[-half:]}"

@@ -1,0 +1,66 @@
+"""Batches as Polars frames, and what Polars gives as Arrow has it."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import InputError
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import MILLISECONDS, refuse_times_outside
+
+_WITH_UNITS = frozenset((pa.timestamp("s").id, pa.duration("s").id))
+_MANY_ROWS = 512
+"""From so many rows on a cast by Arrow pays."""
+
+
+def polars_frame(batch: Batch) -> pl.DataFrame:
+    """The batch as `polars.from_arrow` gives it, for less: it makes frames in Polars' pool of threads,
+    for which a small batch waits longer than for the work, and is slow to make views of texts.
+
+    Raises InputError, naming the column, for a count of seconds that Polars' milliseconds cannot hold.
+    """
+    kinds = batch.schema.types
+    if any([kind.id in _WITH_UNITS and kind.unit == "s" for kind in kinds]):  # noqa: C419 - faster
+        batch = _in_milliseconds(batch)
+    if batch.num_rows < _MANY_ROWS or pa.string() not in kinds:
+        return pl.DataFrame(batch)
+    columns = [
+        column.cast(pa.string_view()) if column.type == pa.string() else column
+        for column in batch.columns
+    ]
+    return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+
+def _in_milliseconds(batch: Batch) -> Batch:
+    """Polars makes milliseconds of seconds by itself, but wraps around where they do not fit."""
+    refuse_times_outside(batch, MILLISECONDS, "Polars")
+    columns = [
+        _checked_duration(batch.column(at), field.name)
+        if field.type == pa.duration("s")
+        else batch.column(at)
+        for at, field in enumerate(batch.schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _checked_duration(column: pa.Array, name: str) -> pa.Array:
+    try:
+        return column.cast(pa.duration("ms"))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} holds a duration that Polars cannot hold in milliseconds: {error}",
+            hint="filter such rows out before, or look at the column in "
+            'map_batches(..., form="arrow"), which takes every value',
+        ) from None
+
+
+def arrow_column(column: pl.Series) -> pa.Array:
+    """The column as Arrow has it, in types that all know."""
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def arrow_table(frame: pl.DataFrame) -> pa.Table:
+    """The frame as Arrow has it, in types that all know; each column in one piece. Polars converts
+    whole frames in its pool of threads: a small one waits longer for that than for the work."""
+    return pa.Table.from_arrays([arrow_column(column) for column in frame.get_columns()], frame.columns)

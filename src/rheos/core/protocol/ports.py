@@ -1,0 +1,163 @@
+"""What the core is handed: clock, store, I/O executor. The runtimes bring the real and the simulated.
+
+Nothing in `task`, `operators`, `state` or `checkpoint` reads a clock, a disk or a socket by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from traceback import FrameSummary
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rheos.core.protocol.elements import Batch, Element, Mark
+from rheos.core.protocol.ids import ChannelId
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time in ms since the epoch; may jump. For processing time and reports."""
+        ...
+
+    def now_ns(self) -> int:
+        """Wall-clock time in ns since the epoch, for latency marks."""
+        ...
+
+    def monotonic_us(self) -> int:
+        """Microseconds from an arbitrary start; never goes back. For timeouts and pacing."""
+        ...
+
+
+class ThreadTime(NamedTuple):
+    """What a thread has had of the processor since it began."""
+
+    ran_us: int
+    queued_us: int
+    """For so long it could have run, and others did."""
+
+
+ThreadTimes = Callable[[], ThreadTime | None]
+"""Reads that of the thread that works; None where the system does not say it."""
+
+
+class Store(Protocol):
+    """Durable files under one root. Paths are relative, with forward slashes."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a whole file so that a reader sees all of it or nothing; replaces one."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes a whole file unless one exists; False where one does. Atomic over processes."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        ...
+
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        """Below the folder `prefix`, the files that no reader sees yet, not written to for `idle_s`:
+        their writers are at work, or were killed. A writer that is at work fails when its file is
+        deleted."""
+        ...
+
+    def list(self, prefix: str) -> list[str]:
+        """The paths of all files below the folder `prefix`, sorted. May be empty."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Deletes the file; no error where it does not exist."""
+        ...
+
+
+class Completion(Protocol[T_co]):
+    """The result of work handed to the I/O executor. Polled, never waited for."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> T_co:
+        """The value, or raises what the work raised. Called only once `done()`."""
+        ...
+
+
+class IoExecutor(Protocol):
+    """Runs blocking work beside the mailbox. Bounded; a completion wakes the mailbox."""
+
+    def submit(self, work: Callable[[], T]) -> Completion[T]: ...
+
+    def wake(self) -> None:
+        """Wakes the mailbox, as a completion does. For any thread."""
+        ...
+
+
+class Immediate(Generic[T]):
+    """A completion that is there already."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        return self._value
+
+
+class Transport(Protocol):
+    """Moves elements between the subtasks of one attempt. Owned and used by the mailbox alone.
+
+    Batches cost a credit each; the receiver grants a channel a few and gives one back when the batch
+    has been *processed*. Marks need no credit but keep their place behind the batches before them.
+    """
+
+    def credits(self, channel: ChannelId) -> int:
+        """How many batches may be sent on the channel now."""
+        ...
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        """Sends a batch; the caller has checked that there is credit."""
+        ...
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
+
+    def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
+        """What has arrived, FIFO per channel. Raises TransportError on a gap, or where a peer sends
+        what is no frame; what strangers send is dropped."""
+        ...
+
+    def strangers(self) -> int:
+        """How many frames and connections of others than the attempt's subtasks were dropped so far."""
+        ...
+
+    def release(self, channel: ChannelId) -> None:
+        """The receiver has processed one batch of the channel: its credit returns to the sender."""
+        ...
+
+
+class EventLoop(Protocol):
+    """An event loop of asyncio, for one operator: all of its coroutines run in one thread beside the
+    mailbox, or in virtual time. Called in the mailbox."""
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
+        """Starts what `work` gives. Its completion wakes the mailbox."""
+        ...
+
+    def stack(self) -> list[FrameSummary]:
+        """What its thread does at this moment, the innermost call last; empty where nobody can say."""
+        ...
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancels what is under way and runs `last`, waiting for a few seconds at the most."""
+        ...
+
+
+class TaskIo(IoExecutor, Protocol):
+    """What a task does beside its mailbox."""
+
+    def event_loop(self) -> EventLoop:
+        """A new one; who asks for it closes it."""
+        ...

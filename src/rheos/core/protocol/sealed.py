@@ -1,0 +1,91 @@
+"""The envelope of files that are read back: JSON with a format version and a checksum.
+
+    {"format": 2, "crc32": 3735928559, "entry": {...}}
+
+The checksum is that of the bytes of the part that follows it, so that nothing is decoded which is not
+as it was written. What a file says of its own identity lies in that part.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from rheos.core.errors import CheckpointError, UnrestorableError
+
+MAX_BYTES = 512 * 1024 * 1024
+"""A longer file is not decoded."""
+
+T = TypeVar("T")
+
+_envelope_decoder: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(
+    dict[str, msgspec.Raw]
+)
+_number_decoder: msgspec.json.Decoder[int] = msgspec.json.Decoder(int)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """One kind of file, and how errors name the one at hand."""
+
+    what: str
+    """Such as "the log entry job/log/0000000001.json"."""
+    key: str
+    """What the part with the content is called."""
+    newest: int
+    """The formats from 1 to this one are read."""
+    if_damaged: str
+    """The hint where the file is not as it was written."""
+    if_later: str
+    """The hint where a later version has written it."""
+
+    def seal(self, body: bytes, format: int) -> bytes:
+        """Raises CheckpointError where it would be too long to be read back."""
+        data = msgspec.json.encode(
+            {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
+        )
+        if len(data) > MAX_BYTES:
+            raise CheckpointError(
+                f"{self.what} would have {len(data)} bytes, and none may have more than {MAX_BYTES}",
+                hint="small parts of state and what sinks have staged lie in it: are there very many "
+                "sinks, files or operators?",
+            )
+        return data
+
+    def open(self, data: bytes) -> tuple[int, bytes]:
+        """The format and the content, as they were written. Raises UnrestorableError, naming it."""
+        if len(data) > MAX_BYTES:
+            raise self.damaged(f"it has {len(data)} bytes, and none has more than {MAX_BYTES}")
+        try:
+            parts = _envelope_decoder.decode(data)
+            format, checksum = (_number_decoder.decode(parts.pop(name)) for name in ("format", "crc32"))
+        except KeyError as error:
+            raise self.damaged(f"it has no field {error}") from error
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self.damaged(str(error)) from error
+        if format > self.newest:
+            raise UnrestorableError(
+                f"{self.what} has format {format}; this version reads up to {self.newest}",
+                hint=self.if_later,
+            )
+        if format < 1:
+            raise self.damaged(f"there never was a format {format}")
+        if list(parts) != [self.key]:
+            raise self.damaged(f"it has the fields {sorted(parts)} in the place of {self.key!r}")
+        body = bytes(parts[self.key])
+        if zlib.crc32(body) != checksum:
+            raise self.damaged("its checksum does not match")
+        return format, body
+
+    def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+        """Raises UnrestorableError, naming the file."""
+        try:
+            return decoder.decode(body)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self.damaged(str(error)) from error
+
+    def damaged(self, why: str) -> UnrestorableError:
+        return UnrestorableError(f"{self.what} is damaged: {why}", hint=self.if_damaged)

@@ -1,0 +1,75 @@
+"""Where a job keeps its state while it runs, and how much of it in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from rheos.core.errors import ConfigurationError
+
+MIB = 1024 * 1024
+_NO_LIMIT = 2**62
+
+
+class Backend(Enum):
+    """Where a running job's state lies. Savepoints are the same from each, and are read by each."""
+
+    MEMORY = "memory"
+    """Python objects and arrays: the fastest, as long as the state fits."""
+
+    ROCKSDB = "rocksdb"
+    """On the worker's local disk, with a cache in memory: state may be many times the budget."""
+
+
+class NewAggregates(Enum):
+    """What a new aggregate gives for windows that have rows from before the program changed."""
+
+    NULL = "null"
+    """Null: these windows cannot know its value."""
+
+    SINCE = "since"
+    """The value of the rows since the change."""
+
+
+@dataclass(frozen=True)
+class StateConfig:
+    """`rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`; the word
+    "rocksdb" stands for one with all defaults."""
+
+    backend: Backend = Backend.MEMORY
+    memory_bytes: int = 256 * MIB
+    """About how much memory the state of one slot may take before it goes to disk. Shared by the
+    operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
+    directory: str | None = None
+    """The local folder for state on disk; None takes the one Spark gives its workers."""
+    rows_per_key: int = 10_000_000
+    """Largest number of rows, list elements, map entries or different values that one key may keep in
+    one operator, where neither event time nor a time to live bounds them. More ends the job."""
+    matches_per_key: int = 100_000
+    """Largest number of partial matches of a pattern that one key may have. More ends the job."""
+    new_aggregates: NewAggregates | None = None
+    """Set by the setting of the same name. None refuses windows that lack an aggregate."""
+
+    @property
+    def limits(self) -> StateConfig:
+        """The limits of each key alone, with all else as it is by default."""
+        return StateConfig(rows_per_key=self.rows_per_key, matches_per_key=self.matches_per_key)
+
+    def without_limits(self) -> StateConfig:
+        """Return a copy without limits, for a replay: the job has already checked its rows."""
+        return replace(self, rows_per_key=_NO_LIMIT, matches_per_key=_NO_LIMIT)
+
+    @staticmethod
+    def of(given: object) -> StateConfig:
+        """From a configuration, or the name of a backend, which has all defaults. A configuration may
+        give its backend by name, too. Raises ConfigurationError."""
+        config = given if isinstance(given, StateConfig) else StateConfig()
+        backend: object = config.backend if config is given else given
+        try:
+            return replace(config, backend=Backend(backend))
+        except ValueError:
+            raise ConfigurationError(
+                f"there is no state backend {backend!r}",
+                hint='write state="memory" or state="rocksdb", or '
+                "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
+            ) from None

@@ -1,0 +1,120 @@
+"""Frames of the exchange on a connection that carries bytes: between two processes of one machine.
+
+Who connects says who it is (`Hello`). Then its frames follow, each behind a prefix that says how long
+the payload is and where it lies: behind the header, or in memory whose descriptor comes with the frame.
+The other end sends credits alone, which are all of one size. Nothing here reads a socket.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from rheos.core.errors import TransportError
+from rheos.core.protocol import wire
+from rheos.core.protocol.ids import Attempt
+
+_HELLO = struct.Struct("<16sBIH")
+HELLO_BYTES = _HELLO.size
+_PREFIX = struct.Struct("<IB")
+_HEAD_BYTES = _PREFIX.size + wire.HEADER_BYTES
+
+
+class Lies(IntEnum):
+    """Where a frame's payload is."""
+
+    NOWHERE = 0
+    BEHIND = 1
+    """It follows the header."""
+    IN_MEMORY = 2
+    """In a file in memory, whose descriptor came with the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    attempt: Attempt
+    sender: int
+
+
+def encode_hello(token: bytes, hello: Hello) -> bytes:
+    return _HELLO.pack(token, wire.WIRE_VERSION, hello.attempt, hello.sender)
+
+
+def decode_hello(said: bytes) -> Hello:
+    """Of one that has the job's token. Raises TransportError where it is none of this version."""
+    if len(said) != HELLO_BYTES:
+        raise TransportError(f"a peer's greeting has {len(said)} bytes, not {HELLO_BYTES}")
+    _, version, attempt, sender = _HELLO.unpack(said)
+    wire.check_version(version)
+    return Hello(Attempt(attempt), sender)
+
+
+def head(header: bytes, payload_bytes: int, lies: Lies) -> bytes:
+    """What goes before the payload of a frame."""
+    return _PREFIX.pack(payload_bytes, lies) + header
+
+
+class Frame(NamedTuple):
+    header: bytes
+    payload: bytes | None
+    in_memory_bytes: int
+    """The size of a payload that lies in memory; 0 where it does not."""
+
+
+class FrameCutter:
+    """Cuts the bytes of a connection into frames. What it keeps is less than one frame."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def cut(self, data: bytes) -> list[Frame]:
+        """The frames that are whole with this. Raises TransportError where one says what cannot be."""
+        if self._rest:
+            self._rest += data
+            data = bytes(self._rest) if self._whole(self._rest) else b""
+            if not data:
+                return []
+        frames: list[Frame] = []
+        at, end = 0, len(data)
+        while end - at >= _HEAD_BYTES:
+            size, lies = _PREFIX.unpack_from(data, at)
+            behind = self._checked(size, lies)
+            if end - at < _HEAD_BYTES + behind:
+                break
+            at += _HEAD_BYTES
+            header = data[at - wire.HEADER_BYTES : at]
+            payload = data[at : at + behind] if lies == Lies.BEHIND else None
+            frames.append(Frame(header, payload, size if lies == Lies.IN_MEMORY else 0))
+            at += behind
+        self._rest = bytearray(data[at:])
+        return frames
+
+    def _whole(self, rest: bytearray) -> bool:
+        """Whether a frame is whole: else nothing is copied."""
+        if len(rest) < _HEAD_BYTES:
+            return False
+        size, lies = _PREFIX.unpack_from(rest)
+        return len(rest) >= _HEAD_BYTES + self._checked(size, lies)
+
+    @staticmethod
+    def _checked(size: int, lies: int) -> int:
+        """How many bytes of payload follow the header."""
+        is_known = lies <= Lies.IN_MEMORY and (size == 0) == (lies == Lies.NOWHERE)
+        if not is_known or size > wire.MAX_FRAME_BYTES:
+            raise TransportError(f"a peer's frame says of its payload what cannot be: {size}, {lies}")
+        return size if lies == Lies.BEHIND else 0
+
+
+class CreditCutter:
+    """Cuts the bytes of a connection into credits."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def cut(self, data: bytes) -> list[bytes]:
+        data = self._rest + data
+        whole = len(data) - len(data) % wire.CREDIT_BYTES
+        self._rest = data[whole:]
+        return [data[at : at + wire.CREDIT_BYTES] for at in range(0, whole, wire.CREDIT_BYTES)]

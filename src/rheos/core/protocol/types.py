@@ -1,0 +1,435 @@
+"""How Python's types map to Arrow's, and records to batches and back. One place for both.
+
+| annotation | Arrow |
+|---|---|
+| bool, int, float, str, bytes | bool, int64, float64, string, binary |
+| datetime, date, timedelta | timestamp[us, UTC], date32, duration[us] |
+| Decimal | decimal128(38, 18) |
+| Annotated[Decimal, rh.decimal(18, 2)] | decimal128(18, 2) |
+| X or None | X, nullable |
+| list[X], dict[K, V] | list, map |
+| a dataclass | struct |
+| an Enum of str | string |
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import keyword
+import types
+import typing
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rheos.core.errors import InputError, RheosError, SchemaError, UserFunctionError
+from rheos.core.protocol.annotations import DECIMAL, declared_decimal, hints_of
+from rheos.core.protocol.annotations import without_none as without_none
+from rheos.core.protocol.columns import Reader, Unreadable, column_of, field_readers
+from rheos.core.protocol.columns import TypeMismatch as TypeMismatch
+from rheos.core.protocol.columns import columns_to_python as columns_to_python
+from rheos.core.protocol.elements import Batch, strip_hidden, visible
+from rheos.core.protocol.record_makers import maker_of
+from rheos.core.protocol.shown_rows import shown_record, shown_value
+from rheos.core.protocol.time_bounds import first_row
+from rheos.core.shown import named_error
+
+_SIMPLE: dict[Any, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    datetime: pa.timestamp("us", tz="UTC"),
+    date: pa.date32(),
+    timedelta: pa.duration("us"),
+    Decimal: DECIMAL,
+}
+
+_HINT = (
+    "use bool, int, float, str, bytes, datetime, date, timedelta, Decimal, list[...], dict[..., ...], "
+    "a dataclass, or any of these with `| None`"
+)
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def arrow_type(annotation: Any) -> pa.DataType:
+    """The Arrow type of an annotation. Raises SchemaError, which says what can be written."""
+    declared = declared_decimal(annotation)
+    if declared is not None:
+        return declared
+    annotation, _ = without_none(annotation)
+    simple = _SIMPLE.get(annotation) if isinstance(annotation, type) else None
+    if simple is not None:
+        return simple
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list and args:
+        return pa.list_(arrow_type(args[0]))
+    if origin is dict and args:
+        return pa.map_(arrow_type(args[0]), arrow_type(args[1]))
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return pa.struct(list(schema_of(annotation)))
+    of_text = (
+        isinstance(annotation, type)
+        and issubclass(annotation, enum.Enum)
+        and all(isinstance(member.value, str) for member in annotation)
+    )
+    if of_text:
+        return pa.string()
+    raise SchemaError(f"{_shown(annotation)} has no column type", hint=_HINT)
+
+
+@lru_cache(maxsize=256)
+def schema_of(record: type) -> pa.Schema:
+    """The columns of a dataclass, in its order. Raises SchemaError."""
+    if not dataclasses.is_dataclass(record):
+        raise SchemaError(
+            f"{_shown(record)} is not a dataclass",
+            hint="decorate it with @dataclass, or give a pyarrow schema",
+        )
+    try:
+        hints = hints_of(record)
+    except Exception as error:
+        raise SchemaError(
+            f"an annotation of a field of {record.__name__} cannot be resolved: {named_error(error)}",
+            hint=f"import the name in the module that defines {record.__name__}, at run time and "
+            "not only under TYPE_CHECKING; a class within a function must be defined outside of it",
+        ) from None
+    fields = []
+    for field in dataclasses.fields(record):
+        try:
+            fields.append(_field(field.name, hints[field.name]))
+        except SchemaError as error:
+            what = f"field {field.name!r} of {record.__name__}: {error.what}"
+            raise SchemaError(what, hint=error.hint) from error
+    return pa.schema(fields)
+
+
+def _field(name: str, annotation: Any) -> pa.Field:
+    return pa.field(name, arrow_type(annotation), nullable=without_none(annotation)[1])
+
+
+def _shown(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+_IMMUTABLE = (int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal)
+
+
+def is_immutable(annotation: Any) -> bool:
+    """Whether a value of the type can change only by being replaced."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return is_immutable(typing.get_args(annotation)[0])
+    if annotation in _IMMUTABLE:
+        return True
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType, tuple, frozenset):
+        return bool(args) and all(arg is ... or is_immutable(arg) for arg in args)
+    if origin is typing.Literal:
+        return True
+    if not isinstance(annotation, type):
+        return False
+    if issubclass(annotation, enum.Enum):
+        return True
+    named = issubclass(annotation, tuple) and hasattr(annotation, "_fields")
+    if named or (dataclasses.is_dataclass(annotation) and annotation.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        hints = typing.get_type_hints(annotation).values()
+        return all(hint is not annotation and is_immutable(hint) for hint in hints)
+    return False
+
+
+# --- batches to records ---------------------------------------------------------------------------
+
+
+class Row:
+    """What the types of named rows have in common: columns as attributes, or by name in brackets.
+
+    The second way is for columns whose names are no identifiers.
+    """
+
+    __slots__ = ()
+    columns_: ClassVar[tuple[str, ...]]
+    """The columns' own names, in the order of the values."""
+
+
+def row_type(schema: pa.Schema) -> type[Any]:
+    """The type of the light named rows of a stream whose records have no dataclass."""
+    return _row_type(tuple(visible(schema).names))
+
+
+@lru_cache(maxsize=256)
+def _row_type(names: tuple[str, ...]) -> type[Any]:
+    fit = [n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" for n in names]
+    shown = [n if ok else f"_{i}" for i, (n, ok) in enumerate(zip(names, fit, strict=True))]
+    values: Any = namedtuple("Row", shown, rename=True)  # type: ignore[misc]
+    places = {name: i for i, name in enumerate(names)}
+    plain = tuple.__getitem__
+
+    def item(self: Any, at: Any) -> Any:
+        return plain(self, places[at]) if isinstance(at, str) else plain(self, at)
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _restored_row, (names, tuple(self))
+
+    body = {"__slots__": (), "columns_": names, "__getitem__": item, "__reduce__": reduce}
+    return type("Row", (values, Row), body)
+
+
+def _restored_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _row_type(names)._make(values)
+
+
+def rows_of(batch: Batch, record: type | None) -> list[Any]:
+    """Returns the batch's rows without hidden columns: instances of the dataclass, or light named rows.
+
+    Raises SchemaError where the dataclass has a field that the batch has not; InputError, with column
+    and record, for a value that Python has no object for; and UserFunctionError, with the record, where
+    the dataclass refuses its values.
+    """
+    if record is None:
+        shown = strip_hidden(batch)
+        make = row_type(shown.schema)
+        if not shown.num_columns:
+            return [make()] * shown.num_rows
+        return list(map(make._make, zip(*map(_columns_reader(shown), shown.schema.names), strict=True)))
+    readers = field_readers(record)
+    if not readers:
+        return [record() for _ in range(batch.num_rows)]
+    try:
+        columns = [read_column(batch, name, read) for name, read in readers.items()]
+    except KeyError as error:
+        raise SchemaError(
+            f"{record.__name__} has a field that the stream has not: {error}",
+            hint=f"the columns are {', '.join(visible(batch.schema).names)}",
+        ) from None
+    try:
+        return list(map(maker_of(record), *columns))
+    except Exception as error:
+        raise _refused_by_record(batch, record, columns, error) from error
+
+
+def _columns_reader(batch: Batch) -> Callable[[str], list[Any]]:
+    return lambda name: read_column(batch, name)
+
+
+def read_column(batch: Batch, name: str, read: Reader = columns_to_python) -> list[Any]:
+    """Returns a column's values as Python objects. Raises InputError, with column and record, for one
+    that Python has no object for."""
+    column = batch.column(name)
+    try:
+        return read(column)
+    except RheosError:
+        raise
+    except Exception as error:
+        raise _unreadable(batch, name, column, read, error) from error
+
+
+def _unreadable(
+    batch: Batch, name: str, column: pa.Array, read: Reader, error: Exception
+) -> InputError | UserFunctionError:
+    def fails(part: pa.Array) -> bool:
+        try:
+            read(part)
+        except Exception:
+            return True
+        return False
+
+    row = first_row(column, fails)
+    place = f"column {name!r} holds {shown_value(column, row)}"
+    record = shown_record(batch, row)
+    if isinstance(error, Unreadable):
+        what = f"{place}, which cannot be passed to a function: {error}"
+        return InputError(what, record=record, hint=error.hint)
+    # A nested dataclass of the user checks its fields.
+    what = f"{place}, of which no record can be made: {type(error).__name__}: {error}"
+    return UserFunctionError(what, record=record, hint=_RECORD_HINT)
+
+
+_RECORD_HINT = "correct the dataclass, or filter such rows out before with an expression"
+
+
+def _refused_by_record(
+    batch: Batch, record: type, columns: list[list[Any]], error: Exception
+) -> UserFunctionError:
+    def fails(values: tuple[Any, ...]) -> bool:
+        try:
+            maker_of(record)(*values)
+        except Exception:
+            return True
+        return False
+
+    row = next((at for at, values in enumerate(zip(*columns, strict=True)) if fails(values)), 0)
+    return UserFunctionError(
+        f"{record.__name__} cannot be made of a row: {type(error).__name__}: {error}",
+        record=shown_record(batch, row),
+        hint=_RECORD_HINT,
+    )
+
+
+# --- records to batches ---------------------------------------------------------------------------
+
+
+Values = Callable[[Any], tuple[Any, ...]]
+
+
+class RecordCollector:
+    """Takes records apart into the visible columns of `schema`, one by one as they come.
+
+    A record may be changed once it is added, without effect. Records are instances of `record`; or,
+    where it is None, named rows, dicts, plain tuples in the order of the columns, or objects with the
+    columns as attributes.
+    """
+
+    add: Callable[[Any], None]
+    """Adds a record. Raises AttributeError, KeyError or TypeError where it is of another kind, and then
+    nothing more may be added; `mismatch` says what was wrong."""
+
+    def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
+        self._fields, self._names = _layout(schema)
+        self._record = record
+        self._columns: list[list[Any]] = [[] for _ in self._fields]
+        self._getters: dict[type, Values] = {}
+        copies = {
+            place: copy.deepcopy if _is_deep(field.type) else copy.copy
+            for place, field in enumerate(self._fields)
+            if pa.types.is_nested(field.type)
+        }
+        if record is None or not all(map(str.isidentifier, self._names)):
+            self.add = self._adder_of_any(copies)
+        else:
+            self.add = self._adder_of(record, copies)
+
+    def __len__(self) -> int:
+        return len(self._columns[0]) if self._columns else 0
+
+    def batch(self, start: int = 0, stop: int | None = None) -> Batch:
+        """The records from `start` to `stop`. Raises TypeMismatch, whose index counts from `start`."""
+        columns = self._columns
+        if start or (stop is not None and stop < len(self)):
+            columns = [column[start:stop] for column in columns]
+        return _made(columns, self._fields)
+
+    def clear(self) -> None:
+        for column in self._columns:
+            column.clear()
+
+    def values(self, record: Any) -> tuple[Any, ...]:
+        """The values of a record of any kind; raises as `add` does."""
+        cls = record.__class__
+        getter = self._getters.get(cls)
+        if getter is None:
+            getter = self._getters[cls] = self._getter(cls)
+        return getter(record)
+
+    def mismatch(self, index: int, record: Any) -> TypeMismatch:
+        """What is wrong with a record that `add` refused."""
+        if self._record is not None:
+            return TypeMismatch(index, None, self._record.__name__, record)
+        names = ", ".join(self._names)
+        return TypeMismatch(index, None, f"a record with {names}", record)
+
+    def _adder_of(
+        self, record: type, copies: Mapping[int, Callable[[Any], Any]]
+    ) -> Callable[[Any], None]:
+        # Written out, this is several times as fast as a loop over the columns.
+        lines = ["def add(record):", "    if record.__class__ is not cls: check(record)"]
+        scope: dict[str, Any] = {"cls": record, "check": self._check_class}
+        for place, name in enumerate(self._names):
+            scope[f"append_{place}"] = self._columns[place].append
+            value = f"record.{name}"
+            if place in copies:
+                scope[f"copy_{place}"] = copies[place]
+                value = f"copy_{place}({value})"
+            lines.append(f"    append_{place}({value})")
+        names = ", ".join(scope)
+        body = "".join(f"    {line}\n" for line in lines)
+        made: dict[str, Any] = {}
+        source = f"def make({names}):\n{body}    return add\n"
+        exec(compile(source, __file__, "exec"), made)
+        add: Callable[[Any], None] = made["make"](**scope)
+        return add
+
+    def _check_class(self, record: Any) -> None:
+        assert self._record is not None
+        if not isinstance(record, self._record):
+            raise TypeError(f"not a {self._record.__name__}")
+
+    def _adder_of_any(self, copies: Mapping[int, Callable[[Any], Any]]) -> Callable[[Any], None]:
+        columns = self._columns
+
+        def add(record: Any) -> None:
+            for place, (column, value) in enumerate(zip(columns, self.values(record), strict=True)):
+                column.append(copies[place](value) if place in copies else value)
+
+        return add
+
+    def _getter(self, cls: type) -> Values:
+        names = self._names
+        if not names:
+            return lambda record: ()
+        if issubclass(cls, Row) and cls.columns_ == names:
+            return tuple
+        if issubclass(cls, Row | dict):
+            return _several(itemgetter, *names)
+        if issubclass(cls, tuple) and not hasattr(cls, "_fields"):
+            return self._positional
+        return _several(attrgetter, *names)
+
+    def _positional(self, record: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(record) != len(self._names):
+            raise TypeError("another number of values")
+        return record
+
+
+def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
+    """A batch of the visible columns of `schema`; see RecordCollector for what the rows may be.
+
+    Raises TypeMismatch, which names the row, the field and what was expected.
+    """
+    fields, names = _layout(schema)
+    if record is not None and set(map(type, rows)) == {record}:
+        try:
+            return _made([list(map(attrgetter(name), rows)) for name in names], fields)
+        except AttributeError:
+            pass
+    collector = RecordCollector(schema, record)
+    for index, row in enumerate(rows):
+        try:
+            collector.add(row)
+        except (AttributeError, KeyError, TypeError):
+            raise collector.mismatch(index, row) from None
+    return collector.batch()
+
+
+@lru_cache(maxsize=256)
+def _layout(schema: pa.Schema) -> tuple[tuple[pa.Field, ...], tuple[str, ...]]:
+    fields = tuple(visible(schema))
+    return fields, tuple(field.name for field in fields)
+
+
+def _made(columns: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> Batch:
+    arrays = [column_of(values, field) for values, field in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Values:
+    """`attrgetter` or `itemgetter`, which give a bare value for a single name."""
+    get = getter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
+
+
+def _is_deep(kind: pa.DataType) -> bool:
+    """Whether a value of the nested type can hold what can itself be changed."""
+    return any(pa.types.is_nested(kind.field(i).type) for i in range(kind.num_fields)) or bool(
+        pa.types.is_struct(kind)
+    )

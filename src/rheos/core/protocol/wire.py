@@ -1,0 +1,222 @@
+"""The data frames between subtasks of different processes. A frame is a header and a payload.
+
+The header names the attempt, the channel and the frame's number on it, behind a token that the job's
+subtasks share. Whoever reads a frame compares the token before anything else. Batches travel as Arrow
+IPC record batches without their schema, which both ends know from the plan.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rheos.core.errors import TransportError
+from rheos.core.protocol.elements import (
+    Active,
+    Barrier,
+    BarrierKind,
+    Batch,
+    End,
+    Idle,
+    Lap,
+    LatencyMark,
+    Mark,
+    WatermarkMark,
+)
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
+
+WIRE_VERSION = 2
+TOKEN_BYTES = 16
+_HEADER = struct.Struct("<16sBBIHHHQq")
+_CREDIT = struct.Struct("<16sIHI")
+_CHAIN_BITS = 16
+HEADER_BYTES = _HEADER.size
+CREDIT_BYTES = _CREDIT.size
+MAX_FRAME_BYTES = 1 << 30
+"""A batch that is larger is not sent: the receiver's socket would end the connection."""
+
+
+class FrameKind(IntEnum):
+    BATCH = 1
+    WATERMARK = 2
+    BARRIER = 3
+    IDLE = 4
+    ACTIVE = 5
+    END = 6
+    SAVEPOINT = 7
+    """The barrier of a savepoint."""
+    LAP = 8
+    """Of a loop that has been busy since the lap before."""
+    QUIET_LAP = 9
+    LATENCY = 10
+
+
+class Header(NamedTuple):
+    """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap; of
+    a latency marker it is when it was born and, in the last 16 bits, the chain of its source."""
+
+    kind: FrameKind
+    attempt: int
+    channel: ChannelId
+    sequence: int
+    value: int
+
+
+def encode_header(
+    token: bytes, attempt: Attempt, channel: ChannelId, sequence: int, kind: FrameKind, value: int = 0
+) -> bytes:
+    return _HEADER.pack(
+        token,
+        WIRE_VERSION,
+        kind,
+        attempt,
+        channel.edge,
+        channel.sender,
+        channel.receiver,
+        sequence,
+        value,
+    )
+
+
+def decode_header(frame: bytes) -> Header:
+    """Of a frame that has the job's token. Raises TransportError where it is no header of this
+    version."""
+    if len(frame) != HEADER_BYTES:
+        raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")
+    _, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
+    check_version(version)
+    known = _KINDS.get(kind)
+    if known is None:
+        raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
+    return Header(known, attempt, ChannelId(edge, sender, receiver), sequence, value)
+
+
+_KINDS = {int(kind): kind for kind in FrameKind}
+
+
+def check_version(version: int) -> None:
+    """Raises TransportError where a peer speaks another."""
+    if version != WIRE_VERSION:
+        raise TransportError(
+            f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
+            hint="install the same version of Rheos on every worker",
+        )
+
+
+def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
+    """How a mark stands in a header."""
+    match mark:
+        case WatermarkMark(timestamp_ms):
+            return FrameKind.WATERMARK, timestamp_ms
+        case Barrier(checkpoint, _, kind):
+            return (
+                FrameKind.SAVEPOINT if kind is BarrierKind.SAVEPOINT else FrameKind.BARRIER,
+                checkpoint,
+            )
+        case Idle():
+            return FrameKind.IDLE, 0
+        case Active():
+            return FrameKind.ACTIVE, 0
+        case End():
+            return FrameKind.END, 0
+        case Lap(number, quiet):
+            return FrameKind.QUIET_LAP if quiet else FrameKind.LAP, number
+        case LatencyMark(source, born_ms):
+            return FrameKind.LATENCY, born_ms << _CHAIN_BITS | source
+
+
+def mark_of(header: Header) -> Mark:
+    match header.kind:
+        case FrameKind.WATERMARK:
+            return WatermarkMark(header.value)
+        case FrameKind.BARRIER:
+            return Barrier(CheckpointId(header.value), Attempt(header.attempt))
+        case FrameKind.SAVEPOINT:
+            return Barrier(CheckpointId(header.value), Attempt(header.attempt), BarrierKind.SAVEPOINT)
+        case FrameKind.IDLE:
+            return Idle()
+        case FrameKind.ACTIVE:
+            return Active()
+        case FrameKind.END:
+            return End()
+        case FrameKind.LAP | FrameKind.QUIET_LAP:
+            return Lap(header.value, quiet=header.kind is FrameKind.QUIET_LAP)
+        case FrameKind.LATENCY:
+            chain = header.value & ((1 << _CHAIN_BITS) - 1)
+            return LatencyMark(ChainId(chain), header.value >> _CHAIN_BITS)
+    raise TransportError(f"{header.kind.name} is not a mark")
+
+
+def encode_batch(batch: Batch) -> pa.Buffer:
+    return batch.serialize()
+
+
+class BatchDecoder:
+    """Reads the batches of one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._layout: pa.Schema | None = None
+        """Where columns have offsets: what lies in memory, without what it means."""
+        if not all(pa.types.is_primitive(kind) for kind in schema.types):
+            self._layout = pa.schema([field.with_type(_layout(field.type)) for field in schema])
+
+    def decode(self, payload: memoryview | pa.Buffer) -> Batch:
+        """Zero-copy: the batch refers to the payload. Raises TransportError where it is no batch of the
+        schema, or its offsets lead out of it.
+
+        Values are not looked at: what a program may have in its rows, as bytes that are no UTF-8, goes
+        to other subtasks as it goes to its own.
+        """
+        try:
+            buffer = pa.py_buffer(payload)
+            if self._layout is not None:
+                pa.ipc.read_record_batch(buffer, self._layout).validate(full=True)
+            batch = pa.ipc.read_record_batch(buffer, self._schema)
+            batch.validate()
+        except (pa.ArrowException, EOFError, OSError, ValueError) as error:
+            raise TransportError(f"a peer's batch cannot be read: {error}") from error
+        return batch
+
+
+def _layout(kind: pa.DataType) -> pa.DataType:
+    """A type that lies in memory like this one, and of which every value is valid."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _layout(kind.storage_type)
+    if types.is_string(kind):
+        return pa.binary()
+    if types.is_large_string(kind):
+        return pa.large_binary()
+    if types.is_string_view(kind):
+        return pa.binary_view()
+    if types.is_decimal(kind):
+        return pa.binary(kind.byte_width)
+    if types.is_date(kind) or types.is_time(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_layout(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_layout(kind.key_type), _layout(kind.item_type))
+    if types.is_large_list(kind):
+        return pa.large_list(_layout(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_layout(kind.value_type), kind.list_size)
+    if types.is_list(kind):
+        return pa.list_(_layout(kind.value_type))
+    return kind
+
+
+def encode_credit(token: bytes, attempt: Attempt, edge: int, count: int) -> bytes:
+    return _CREDIT.pack(token, attempt, edge, count)
+
+
+def decode_credit(frame: bytes) -> tuple[int, int, int]:
+    """(attempt, edge, count), of a frame that has the job's token. Raises TransportError."""
+    if len(frame) != _CREDIT.size:
+        raise TransportError(f"a peer's credit has {len(frame)} bytes, not {_CREDIT.size}")
+    _, attempt, edge, count = _CREDIT.unpack(frame)
+    return attempt, edge, count

@@ -1,0 +1,119 @@
+"""The contract of keyed state: stores of values by key, one per declaration, and their snapshots.
+
+A backend belongs to one subtask of one operator, and only stores. The operator sets `scope.key` before
+each call of user code; handles (`state/kinds/`) read and write the stores at that key. `snapshot` is
+called at a barrier, between calls. The synchronous part of it is short: what cannot change is only
+referred to, and encoded when the part is written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.state.expiry import Expiry, Sweeper
+from rheos.core.state.key_limit import KeyLimit
+from rheos.core.state.keys import Key
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.stores import ListStore, MapStore, ValueStore
+from rheos.core.state.timers import TimerService
+
+_ONE_OF = 8
+"""The sizes of lists and maps are checked for one in this number of keys of a batch."""
+
+
+class KeyedStateBackend(ABC):
+    """Keeps the state of one subtask's key groups."""
+
+    scope: KeyScope
+    stride: int
+    """`prepare` is to be called once for about so many rows or timers."""
+
+    def __init__(self) -> None:
+        self.sweepers: list[Sweeper] = []
+        """Of the stores whose entries expire."""
+        self._watched: list[tuple[ListStore | MapStore, KeyLimit]] = []
+        self._turn = 0
+
+    def keys_held(self) -> int | None:
+        """How many keys the state has that holds the most; None where that would have to be counted."""
+        return None
+
+    @abstractmethod
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> ValueStore:
+        """The store of a state of one value per key, of a declared type. Called before `restore`, as
+        those below, and once for each name.
+
+        With an `expiry` its values are pairs (stamp, value), and those that are gone by it are removed
+        in time; the type is that of the value alone. Raises SchemaError where the declared type cannot
+        be stored.
+        """
+
+    @abstractmethod
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> ListStore:
+        """Of a list per key; the type is that of its elements, which are what expires."""
+
+    @abstractmethod
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MapStore:
+        """Of a dict per key; the types are those of its keys and values. Its entries expire."""
+
+    @abstractmethod
+    def timers(self, *, event_time: bool) -> TimerService:
+        """The subtask's timers, which are state, too. Called at most once, before `restore`."""
+
+    def prepare(self, keys: Sequence[Key]) -> None:
+        """Called between calls of user code, with about the keys of the next ones. A value that was
+        read before is no more the one that is kept: it is to be read again."""
+        self.sweep(len(keys))
+        if self._watched:
+            self._look(keys)
+
+    def watch(self, store: ListStore | MapStore, limit: KeyLimit) -> None:
+        """Limits the lists or maps of a store. Only some keys of a batch are checked, in turn, so a
+        key may exceed the limit by the rows of a few batches."""
+        self._watched.append((store, limit))
+
+    def _look(self, keys: Sequence[Key]) -> None:
+        self._turn = (self._turn + 1) % _ONE_OF
+        if not keys:
+            return
+        some = keys[self._turn % len(keys) :: _ONE_OF]
+        for store, limit in self._watched:
+            values: Mapping[Key, Sized] = store.values
+            for key in some:
+                found = values.get(key)
+                if found is not None and len(found) > limit.due:
+                    limit.see(len(found), key)
+
+    def sweep(self, keys: int) -> None:
+        """Clears away a little of what is gone. Called between calls of user code, as by `prepare`."""
+        for sweeper in self.sweepers:
+            sweeper.step(keys)
+
+    def forget(self) -> None:
+        """Forgets all keys, as if none had come. Only of a backend that keeps its state in memory."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        """Takes the tables of each state, in the order in which they apply. Called once, before use."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """All declared state, and the timers. Costs what has changed since the last one."""
+
+    @abstractmethod
+    def savepoint(self) -> list[SnapshotPart]:
+        """A FULL part for each declared state, in the rows that every backend reads. Changes nothing:
+        the next snapshot is what it would have been without."""
+
+    @abstractmethod
+    def force_full(self) -> None:
+        """The last snapshot was not kept: what it alone held is to be in the next."""
+
+    def close(self) -> None:
+        """Nothing is used any more. May be called again."""

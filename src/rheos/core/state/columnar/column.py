@@ -1,0 +1,167 @@
+"""One declared value of all keys: an array by slot, and which of them are set and have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.graph.state import StateDeclaration, ValueState
+from rheos.core.state.codec import shown
+from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.slots import AnySlots, Slots
+from rheos.core.state.stamps import value_codec
+
+Flags = npt.NDArray[np.bool_]
+EventTimes = npt.NDArray[np.int64] | None
+"""Of calls, in ms since the epoch; None where no state goes by them."""
+
+DTYPES: dict[Any, type[np.generic]] = {
+    int: np.int64,
+    float: np.float64,
+    bool: np.bool_,
+    str: np.int32,
+}
+"""Of the types that can be columns; texts are kept as their codes."""
+
+_SMALLEST = 64
+
+
+def check_column(
+    declared: StateDeclaration, what: str, *, needs_default: bool, may_expire: bool
+) -> None:
+    """Raises ProgramError where a declaration is none that `what` can keep as a column."""
+    if not isinstance(declared, ValueState):
+        raise ProgramError(
+            f"state {declared.name!r} is a {type(declared).__name__}, and {what} keeps values alone",
+            site=declared.site,
+            hint="declare it as rh.ValueState, or write the function as a plain KeyedProcessFunction",
+        )
+    if declared.type not in DTYPES:
+        raise ProgramError(
+            f"state {declared.name!r} is {shown(declared.type)}, and {what} keeps int, float, bool and "
+            "str",
+            site=declared.site,
+            hint="declare one of these, or several states in the place of one",
+        )
+    if declared.ttl is not None and not may_expire:
+        raise ProgramError(
+            f"state {declared.name!r} has a time to live, and {what} keeps values for ever",
+            site=declared.site,
+            hint="clear it by a timer, or write the function as a plain KeyedProcessFunction",
+        )
+    if declared.default is None and not needs_default:
+        return
+    if type(declared.default) is not declared.type:
+        given = "no default" if declared.default is None else f"the default {declared.default!r}"
+        raise ProgramError(
+            f"state {declared.name!r} has {given}, and {what} needs one of {declared.type.__name__}",
+            site=declared.site,
+            hint=f"write {declared.name} = rh.ValueState({declared.type.__name__}, "
+            f"default={declared.type()!r})",
+        )
+    if isinstance(declared.default, int) and not -(1 << 63) <= declared.default < 1 << 63:
+        raise ProgramError(
+            f"the default of state {declared.name!r} is beyond 64 bits, and {what} keeps these",
+            site=declared.site,
+        )
+
+
+class StateColumn:
+    """The values of a declaration. Where none is set, the default stands in the array.
+
+    What is read and written is so in calls at given event times, one for each slot: `ExpiringColumn`
+    looks at them.
+    """
+
+    def __init__(self, declared: ValueState[Any], texts: Texts, expiry: Expiry | None = None) -> None:
+        self.name = declared.name
+        self.type = declared.type
+        self.expiry = expiry
+        self.codec = value_codec(declared.name, declared.type, expires=expiry is not None)
+        """Of what is stored: `later` gives it, and `load` takes it."""
+        self.texts = texts
+        default = declared.default
+        if default is None:
+            default = declared.type()
+        self.default = texts.code(default) if declared.type is str else default
+        """As it is in the array."""
+        self.values: npt.NDArray[Any] = np.full(_SMALLEST, self.default, DTYPES[declared.type])
+        self.present: Flags = np.zeros(_SMALLEST, np.bool_)
+        self.changed: Flags = np.zeros(_SMALLEST, np.bool_)
+
+    def grow(self, size: int) -> None:
+        """There are so many slots."""
+        more = size - len(self.values)
+        if more <= 0:
+            return
+        more = max(more, len(self.values))
+        self.values = np.append(self.values, np.full(more, self.default, self.values.dtype))
+        self.present = np.append(self.present, np.zeros(more, np.bool_))
+        self.changed = np.append(self.changed, np.zeros(more, np.bool_))
+
+    def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
+        """A copy of the values, as they are in the array."""
+        return self.values[slots]
+
+    def is_set(self, slots: AnySlots, event_times: EventTimes) -> Flags:
+        return self.present[slots]
+
+    def put(self, slots: AnySlots, values: Any, event_times: EventTimes) -> None:
+        """Sets values, as they are in the array."""
+        self.values[slots] = values
+        self.present[slots] = True
+        self.changed[slots] = True
+
+    def clear(self, slots: AnySlots) -> None:
+        self.changed[slots] |= self.present[slots]
+        self.values[slots] = self.default
+        self.present[slots] = False
+
+    def clear_gone(self, part: slice) -> None:
+        """Clears those slots of a part that no call to come will see."""
+
+    def keep(self, slots: Slots, moved: Slots) -> None:
+        """Of these slots what they have is kept, in the slots `moved`, and nothing else."""
+        before = self.values, self.present, self.changed
+        size = max(len(slots), _SMALLEST)
+        self.values = np.full(size, self.default, self.values.dtype)
+        self.present, self.changed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        for old, new in zip(before, (self.values, self.present, self.changed), strict=True):
+            new[moved] = old[slots]
+
+    def reset(self) -> None:
+        """As if no value had ever been set."""
+        self.values[:] = self.default
+        self.present[:] = False
+        self.changed[:] = False
+
+    # --- between arrays and Python --------------------------------------------------------------------
+
+    def later(self, slots: Slots) -> Callable[[], list[Any]]:
+        """What gives what is stored of these slots, in any thread, whatever comes meanwhile."""
+        values = self.values[slots]
+        if self.type is not str:
+            return values.tolist
+        text = self.texts.frozen()
+        return lambda: [text[code] for code in values.tolist()]
+
+    def load(self, slots: Slots, stored: Sequence[Any]) -> None:
+        """Sets what was stored of these slots: that is no change. Raises UnrestorableError."""
+        self.values[slots] = self._array(stored)
+        self.present[slots] = True
+
+    def _array(self, values: Sequence[Any]) -> npt.NDArray[Any]:
+        if self.type is str:
+            return self.texts.codes(values)
+        try:
+            return np.array(values, self.values.dtype)
+        except OverflowError:
+            raise UnrestorableError(
+                f"a stored value of state {self.name!r} is an integer beyond 64 bits",
+                hint="restore it with a plain KeyedProcessFunction, whose integers have no bounds",
+            ) from None

@@ -1,0 +1,71 @@
+"""The keys of a subtask by slot: found by columns, and given as Python's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.slots import AnySlots, Slots
+
+
+class SlotKeys:
+    """Numbers keys. `codec` says what a key is."""
+
+    def __init__(self, codec: KeyCodec) -> None:
+        self._codec = codec
+        self._index = KeyIndex(codec.types)
+        self._listed: list[Key] = []
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def slots(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each row's key. Raises NullKeyError."""
+        return self._index.lookup_or_add(columns)
+
+    def slots_of(self, keys: Sequence[Key]) -> Slots:
+        if not keys:
+            return np.empty(0, np.int32)
+        return self._index.lookup_or_add(self._codec.columns(keys))
+
+    def listed(self) -> list[Key]:
+        """The keys by slot. It grows as keys come."""
+        first = len(self._listed)
+        if first < len(self._index):
+            self._listed += self._python([column.slice(first) for column in self._index.freeze()])
+        return self._listed
+
+    def columns(self, slots: AnySlots) -> list[pa.Array]:
+        """The key columns of these slots."""
+        taken = pa.array(slots)
+        return [column.take(taken).combine_chunks() for column in self._index.freeze()]
+
+    def later(self, slots: Slots) -> Callable[[], list[Key]]:
+        """What gives the keys of these slots, in any thread, whatever comes meanwhile."""
+        columns = self._index.freeze()
+
+        def keys() -> list[Key]:
+            taken = pa.array(slots)
+            return self._python([column.take(taken) for column in columns])
+
+        return keys
+
+    def _python(self, columns: Sequence[pa.ChunkedArray]) -> list[Any]:
+        whole = [column.combine_chunks() for column in columns]
+        return self._codec.listed(whole)
+
+    def keep(self, slots: Slots) -> Slots:
+        """Keeps the keys of these slots alone; gives the slots that they have from now on."""
+        columns = self.columns(slots)
+        self.forget()
+        return self._index.lookup_or_add(columns)
+
+    def forget(self) -> None:
+        """As if no key had ever come."""
+        self._index = KeyIndex(self._codec.types)
+        self._listed = []

@@ -1,0 +1,219 @@
+"""The columns of a function while the operator is called: which slots the keys have, and what is there.
+
+    slots = state.enter(key columns)    the slots of the rows; what is stored of them is in the columns
+    slots = state.enter_keys(keys)      the same, of Python's keys, such as those of timers
+    state.leave()                       what has changed is kept
+
+Slots hold until `leave`. In memory the columns are the state itself; keys of which nothing is left
+give their slots back there, now and then. Behind a backend with its values on disk they are those of
+one call of the operator: columns are filled with what the backend has of the call's keys, and what has
+changed is put back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.core.graph.state import ValueState
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.columnar.column import StateColumn
+from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
+from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.columnar.table import ColumnTable
+from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.slots import Slots
+from rheos.core.state.stores import ABSENT, MISSING, ValueStore
+
+_FEW_KEYS = 1 << 12
+
+
+class ColumnarState(ABC):
+    """The state of one subtask of a function whose declarations are columns."""
+
+    def __init__(
+        self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: Texts, scope: KeyScope
+    ) -> None:
+        self.texts = texts
+        self.keys = SlotKeys(codec)
+        self.columns = {each.name: _column(each, texts, scope) for each in declared}
+        texts.fix()
+        self._scratch = np.empty(0, np.intp)
+
+    def goes_by_event_time(self) -> bool:
+        """Whether some of it expires by event time: the times of calls are asked for."""
+        expiries = [column.expiry for column in self.columns.values()]
+        return any(expiry is not None and expiry.goes_by_event_time for expiry in expiries)
+
+    def enter(self, columns: Sequence[pa.Array]) -> Slots:
+        """Raises NullKeyError."""
+        first = len(self.keys)
+        slots = self.keys.slots(columns)
+        self._make_room(len(slots), first)
+        return slots
+
+    def enter_keys(self, keys: Sequence[Key]) -> Slots:
+        first = len(self.keys)
+        slots = self.keys.slots_of(keys)
+        self._make_room(len(slots), first)
+        return slots
+
+    def scratch(self) -> npt.NDArray[np.intp]:
+        """Room for a number at each slot. What it holds is of whoever was given it last."""
+        if len(self._scratch) < len(self.keys):
+            self._scratch = np.empty(2 * len(self.keys), np.intp)
+        return self._scratch
+
+    def _make_room(self, rows: int, first: int) -> None:
+        size = len(self.keys)
+        for column in self.columns.values():
+            column.grow(size)
+        self._entered(rows, first, size)
+
+    @abstractmethod
+    def _entered(self, rows: int, first: int, size: int) -> None:
+        """Calls for so many rows or timers are to come, with new slots from `first` to `size`."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """No slot is used any more until the next `enter`."""
+
+    def forget(self) -> None:
+        """As if no key had ever come; the backend forgets, too."""
+        self.keys.forget()
+
+    def _sweep_texts(self) -> None:
+        if not self.texts.too_many():
+            return
+        held = [column for column in self.columns.values() if column.type is str]
+        codes = self.texts.keep([column.values for column in held])
+        for column, new in zip(held, codes, strict=True):
+            column.values = new
+
+
+class MemoryColumns(ColumnarState):
+    """All keys have their slots, and their values are the columns."""
+
+    def __init__(
+        self,
+        declared: Iterable[ValueState[Any]],
+        codec: KeyCodec,
+        texts: Texts,
+        backend: MemoryBackend,
+    ) -> None:
+        super().__init__(declared, codec, texts, backend.scope)
+        self._backend = backend
+        self._enough = _FEW_KEYS
+        """With so many keys it is time to ask which of them have anything."""
+        for name, column in self.columns.items():
+            if isinstance(column, ExpiringColumn):
+                backend.keep(name, ExpiringTable(column, self.keys))
+            else:
+                backend.keep(name, ColumnTable(column, self.keys))
+
+    def _entered(self, rows: int, first: int, size: int) -> None:
+        # What a new slot has stands there already: the defaults.
+        self._backend.sweep(rows)
+
+    def leave(self) -> None:
+        if len(self.keys) >= self._enough:
+            self._release_slots()
+        self._sweep_texts()
+
+    def _release_slots(self) -> None:
+        """Lets go of the keys that have nothing, and of which no snapshot has yet to say so."""
+        size = len(self.keys)
+        used = np.zeros(size, np.bool_)
+        for column in self.columns.values():
+            # Slots move: a sweep that is under way would miss what moves behind it.
+            column.clear_gone(slice(0, size))
+            used |= column.present[:size] | column.changed[:size]
+        left = np.flatnonzero(used).astype(np.int32)
+        self._enough = max(_FEW_KEYS, 2 * len(left))
+        if size >= self._enough:
+            moved = self.keys.keep(left)
+            for column in self.columns.values():
+                column.keep(left, moved)
+
+
+class BackedColumns(ColumnarState):
+    """The values are a backend's, which may have them on disk."""
+
+    def __init__(
+        self,
+        declared: Iterable[ValueState[Any]],
+        codec: KeyCodec,
+        texts: Texts,
+        backend: KeyedStateBackend,
+    ) -> None:
+        super().__init__(declared, codec, texts, backend.scope)
+        self._backend = backend
+        self._stores: dict[str, ValueStore] = {
+            name: backend.values(name, column.type, column.expiry)
+            for name, column in self.columns.items()
+        }
+
+    def _entered(self, rows: int, first: int, size: int) -> None:
+        keys = self.keys.listed()
+        for begin in range(first, size, self._backend.stride):
+            end = min(begin + self._backend.stride, size)
+            self._backend.prepare(keys[begin:end])
+            for name, store in self._stores.items():
+                self._read(self.columns[name], store, keys[begin:end], begin)
+
+    def _read(self, column: StateColumn, store: ValueStore, keys: Sequence[Key], begin: int) -> None:
+        there, found = [], []
+        for slot, key in enumerate(keys, begin):
+            value = store.values.get(key, MISSING)
+            if value is MISSING:
+                value = store.fetch(key)
+            if value is not ABSENT:
+                there.append(slot)
+                found.append(value)
+        column.load(np.array(there, np.int32), found)
+
+    def leave(self) -> None:
+        keys, size = self.keys.listed(), len(self.keys)
+        for name, store in self._stores.items():
+            column = self.columns[name]
+            changed = np.flatnonzero(column.changed[:size]).astype(np.int32)
+            values = column.later(changed)()
+            there = column.present[changed].tolist()
+            for slot, value, is_there in zip(changed.tolist(), values, there, strict=True):
+                if is_there:
+                    store.values[keys[slot]] = value
+                    store.dirty.add(keys[slot])
+                else:
+                    store.remove(keys[slot])
+            column.reset()
+        self.keys.forget()
+        self._sweep_texts()
+
+
+def _column(declared: ValueState[Any], texts: Texts, scope: KeyScope) -> StateColumn:
+    if declared.ttl is None:
+        return StateColumn(declared, texts)
+    return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
+
+
+def columnar_state(
+    declared: Iterable[ValueState[Any]],
+    codec: KeyCodec,
+    backend: KeyedStateBackend,
+    texts: Texts | None = None,
+) -> ColumnarState:
+    """Of the declarations of a function, each of which `check_column` has let pass. Called before the
+    backend is restored. `texts` has those whose codes the caller relies on."""
+    texts = Texts() if texts is None else texts
+    if isinstance(backend, MemoryBackend):
+        return MemoryColumns(declared, codec, texts, backend)
+    return BackedColumns(declared, codec, texts, backend)

@@ -1,0 +1,80 @@
+"""What a snapshot in memory holds of a column: the rows that every backend reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from rheos.core.state.columnar.column import StateColumn
+from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.keys import Key
+from rheos.core.state.parts import Entries
+from rheos.core.state.slots import Slots
+from rheos.core.state.tables import Frozen, StateTable
+
+
+class ColumnTable(StateTable):
+    """One value per key, as `MemoryValueTable` writes it."""
+
+    def __init__(self, column: StateColumn, keys: SlotKeys) -> None:
+        super().__init__(column.expiry)
+        self._column = column
+        self._keys = keys
+
+    def changes(self) -> int:
+        return int(np.count_nonzero(self._column.changed))
+
+    def freeze_all(self) -> Frozen:
+        self._column.changed[:] = False
+        return self.copy()
+
+    def freeze_changes(self) -> Frozen:
+        changed = self._slots(self._column.changed)
+        self._column.changed[:] = False
+        return self._freeze(changed)
+
+    def copy(self) -> Frozen:
+        return self._freeze(self._slots(self._kept()))
+
+    def _kept(self) -> np.ndarray:
+        """Where there is something that a whole snapshot has."""
+        return self._column.present
+
+    def _slots(self, flags: np.ndarray) -> Slots:
+        return np.flatnonzero(flags).astype(np.int32)
+
+    def _freeze(self, slots: Slots) -> Frozen:
+        column, keys = self._column, self._keys.later(slots)
+        there = column.present[slots]
+        values = column.later(slots)
+        codec = column.codec
+
+        def entries() -> Entries:
+            known = keys()
+            encoded: list[bytes | None] = list(codec.encode(values(), known))
+            for row in np.flatnonzero(~there).tolist():
+                encoded[row] = None
+            return Entries(known, [b""] * len(known), encoded)
+
+        return len(slots), entries
+
+    def sweep(self) -> Iterator[None]:
+        return iter(())
+
+    def entries(self) -> int:
+        return int(np.count_nonzero(self._column.present))
+
+    def forget(self) -> None:
+        self._column.reset()
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        column = self._column
+        decode = column.codec.decode
+        keys, values = [], []
+        for key, _, data in entries:
+            keys.append(key)
+            values.append(decode(data))
+        slots = self._keys.slots_of(keys)
+        column.grow(len(self._keys))
+        column.load(slots, values)

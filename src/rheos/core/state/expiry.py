@@ -1,0 +1,117 @@
+"""How state expires: when an entry is gone, and how what is gone is cleared away.
+
+An *entry* is a value, an element of a list, or an entry of a map. Where it expires it is kept as a pair
+of its *stamp*, the time of its last update in ms, and what was written. Two things are apart:
+
+- **What is seen** is said by the handles (`kinds/expiring.py`): an entry is gone when the time of the
+  call is its stamp and the time to live, or later.
+- **What is kept** is cleared by the backend: now and then a *sweep* goes through a store, a little
+  between any two deliveries, and whole snapshots leave out what is gone. Neither may show: they go by a
+  time that no call to come is before (`Expiry.gone_ms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.core.graph.state import TimeToLive
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.state.scope import KeyScope
+
+Times = TypeVar("Times", int, npt.NDArray[np.int64], int | npt.NDArray[np.int64])
+"""In ms since the epoch: of one call, or of each of many."""
+
+SWEEPS = 2
+"""How often a store is swept in a time to live: so it holds at most what was written in two of them."""
+
+PIECE = 256
+"""A sweep stops for a look at how far it is to go after about so many entries."""
+
+_ENTRIES_PER_KEY = 8
+_MOST_ENTRIES_PER_KEY = 64
+_MOST_PIECES = 64
+"""How much is swept between two deliveries: about so many entries for each key of the next one, and
+so many at the most where the clock asks for more. That is more than what a delivery writes."""
+
+
+class Expiry:
+    """The time to live of one state, held against the clock of its scope."""
+
+    def __init__(self, ttl: TimeToLive, scope: KeyScope) -> None:
+        self.ttl_ms = ttl.ms
+        self.renews_on_read = ttl.renewed_on == "read_and_write"
+        self.goes_by_event_time = ttl.time == "event_time"
+        self._scope = scope
+
+    def now_ms(self) -> int:
+        """The time of the current call."""
+        return self._scope.event_time() if self.goes_by_event_time else self._scope.processing_time
+
+    def times_of(self, event_times: npt.NDArray[np.int64] | None) -> int | npt.NDArray[np.int64]:
+        """The time of each of many calls, of which these are the event times; they are given where
+        the state goes by them."""
+        if not self.goes_by_event_time:
+            return self._scope.processing_time
+        assert event_times is not None
+        return event_times
+
+    def latest_gone(self, now_ms: Times) -> Times:
+        """An entry with this stamp, or an earlier one, is gone in a call at `now_ms`."""
+        return now_ms - self.ttl_ms
+
+    def gone_ms(self) -> int:
+        """Entries with this stamp, or an earlier one, will not be seen again."""
+        scope = self._scope
+        now_ms = scope.passed_ms if self.goes_by_event_time else scope.processing_time
+        return self.latest_gone(now_ms)
+
+
+class ExpiringStore(Protocol):
+    """A store whose entries expire."""
+
+    def sweep(self) -> Iterator[None]:
+        """Removes what is gone. It stops after about `PIECE` entries, and may be gone on with whatever
+        was written meanwhile; entries that came meanwhile may be left to the next sweep."""
+        ...
+
+    def entries(self) -> int:
+        """About how many there are to be swept."""
+        ...
+
+
+class Sweeper:
+    """Sweeps one store, at a pace that follows the clock."""
+
+    def __init__(self, store: ExpiringStore, expiry: Expiry) -> None:
+        self._store = store
+        self._expiry = expiry
+        self._every_ms = max(expiry.ttl_ms // SWEEPS, 1)
+        self._next_ms = MIN_TIMESTAMP_MS
+        self._sweep: Iterator[None] | None = None
+        self._began_ms = 0
+        self._pieces = 0
+        self._done = 0
+
+    def step(self, keys: int) -> None:
+        """Sweeps a little; `keys` is for how many keys the backend is asked to prepare. Called between
+        calls of user code."""
+        gone_ms = self._expiry.gone_ms()
+        if self._sweep is None:
+            if gone_ms < self._next_ms:
+                return
+            self._sweep = self._store.sweep()
+            self._began_ms, self._done = gone_ms, 0
+            self._pieces = self._store.entries() // PIECE
+        by_clock = self._pieces * (gone_ms - self._began_ms) // self._every_ms - self._done
+        at_least = 1 + _ENTRIES_PER_KEY * keys // PIECE
+        at_most = _MOST_PIECES + _MOST_ENTRIES_PER_KEY * keys // PIECE
+        for _ in range(min(max(by_clock, at_least), at_most)):
+            if next(self._sweep, self) is self:
+                self._sweep = None
+                self._next_ms = self._began_ms + self._every_ms
+                return
+            self._done += 1

@@ -1,0 +1,177 @@
+"""Numbers the keys that a subtask has seen: each key gets a dense slot, in vectorised look-ups.
+
+Columnar state keeps arrays by slot. Keys are distinguished by their exact normalised value, never by
+their hash alone. Nothing is ever removed: the memory is that of the keys seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.protocol.columns import plain_type
+from rheos.core.protocol.hashing import normalised, plain
+from rheos.core.state.slots import EMPTY, Slots
+from rheos.core.state.word_index import WordIndex
+
+_HALF = np.uint64(32)
+"""The bits of a slot in a word that is made of two."""
+
+# The key columns are collected in pieces; the small ones are put together when there are this many.
+_MAX_CHUNKS = 64
+
+
+class KeySlots:
+    """The slots of keys made of one or more columns. Those of another port may be of other types, where
+    these are of one key type (`graph.types.key_type`)."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = [_ColumnIndex() for _ in range(columns)]
+        # Slots of the first columns and of the next one make the slots of both.
+        self._pairs = [WordIndex() for _ in range(1, columns)]
+
+    def __len__(self) -> int:
+        return len(self._pairs[-1]) if self._pairs else len(self._columns[0])
+
+    def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each row's key; a new key gets the next free slot.
+
+        Raises NullKeyError.
+        """
+        columns = [plain(column, position) for position, column in enumerate(columns)]
+        slots = self._columns[0].lookup_or_add(columns[0])
+        for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
+            right = index.lookup_or_add(column)
+            left = slots.astype(np.uint64)
+            left <<= _HALF
+            left |= right.astype(np.uint64)
+            slots = pairs.lookup_or_add(left)
+        return slots
+
+    def find(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each row's key, -1 where it is not known. The keys are not null."""
+        columns = [plain(column, position) for position, column in enumerate(columns)]
+        slots = self._columns[0].find(columns[0])
+        for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
+            right = index.find(column)
+            known = np.flatnonzero((slots >= 0) & (right >= 0))
+            left = slots[known].astype(np.uint64)
+            left <<= _HALF
+            left |= right[known].astype(np.uint64)
+            slots = np.full(len(slots), EMPTY, dtype=np.int32)
+            slots[known] = pairs.find(left)
+        return slots
+
+
+class KeyIndex(KeySlots):
+    """Slots of keys, and the keys by slot."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        super().__init__(len(types))
+        self._types = [plain_type(kind) for kind in types]
+        self._chunks: list[list[pa.Array]] = [[] for _ in types]
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
+        slots = super().lookup_or_add(columns)
+        size = super().__len__()
+        if size > self._size:
+            plain_columns = [plain(column, position) for position, column in enumerate(columns)]
+            self._keep(plain_columns, slots, size)
+        return slots
+
+    def columns(self) -> list[pa.Array]:
+        """The key columns by slot, with dictionaries decoded. Immutable."""
+        for position, chunks in enumerate(self._chunks):
+            self._chunks[position] = [_together(chunks, self._types[position])]
+        return [chunks[0] for chunks in self._chunks]
+
+    def freeze(self) -> list[pa.ChunkedArray]:
+        """The key columns by slot, as they are now, without copying them."""
+        return [
+            pa.chunked_array(chunks, kind)
+            for chunks, kind in zip(self._chunks, self._types, strict=True)
+        ]
+
+    def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
+        rows = np.flatnonzero(slots >= self._size)
+        firsts = np.empty(size - self._size, dtype=np.int64)
+        # Of several rows of a key the last one written counts, and each of them is right.
+        firsts[slots[rows] - self._size] = rows
+        indices = pa.array(firsts)
+        for chunks, column, kind in zip(self._chunks, columns, self._types, strict=True):
+            chunks.append(column.cast(kind).take(indices))
+        self._size = size
+        if len(self._chunks[0]) >= _MAX_CHUNKS:
+            kept = _large(self._chunks[0])
+            for chunks, kind in zip(self._chunks, self._types, strict=True):
+                chunks[kept:] = [_together(chunks[kept:], kind)]
+
+
+class _TextIndex:
+    """The slots of texts: the distinct ones of a batch are looked up in a dict."""
+
+    def __init__(self) -> None:
+        self._slots: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def find(self, texts: pa.Array) -> Slots:
+        encoded = texts.dictionary_encode()
+        known = self._slots
+        distinct = [known.get(text, EMPTY) for text in encoded.dictionary.to_pylist()]
+        slots: Slots = np.array(distinct, dtype=np.int32).take(encoded.indices.to_numpy())
+        return slots
+
+    def lookup_or_add(self, texts: pa.Array) -> Slots:
+        encoded = texts.dictionary_encode()
+        known = self._slots
+        distinct = [known.setdefault(text, len(known)) for text in encoded.dictionary.to_pylist()]
+        slots: Slots = np.array(distinct, dtype=np.int32).take(encoded.indices.to_numpy())
+        return slots
+
+
+class _ColumnIndex:
+    """The slots of one column, by what its values normalise to."""
+
+    def __init__(self) -> None:
+        self._words = WordIndex()
+        self._texts = _TextIndex()
+
+    def __len__(self) -> int:
+        return len(self._words) + len(self._texts)
+
+    def find(self, column: pa.Array) -> Slots:
+        values = normalised(column)
+        if isinstance(values, np.ndarray):
+            return self._words.find(values)
+        return self._texts.find(values)
+
+    def lookup_or_add(self, column: pa.Array) -> Slots:
+        values = normalised(column)
+        if isinstance(values, np.ndarray):
+            return self._words.lookup_or_add(values)
+        return self._texts.lookup_or_add(values)
+
+
+def _large(chunks: Sequence[pa.Array]) -> int:
+    """How many of the first chunks are longer than all that follow them: they are not copied again
+    before as much has come, and there are few of them."""
+    left = sum(map(len, chunks))
+    for position, chunk in enumerate(chunks):
+        left -= len(chunk)
+        if len(chunk) <= left:
+            return position
+    return len(chunks) - 1
+
+
+def _together(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], kind)

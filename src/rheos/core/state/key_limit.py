@@ -1,0 +1,171 @@
+"""The most that one key may keep in an operator, and which key keeps the most.
+
+Keyed state is bounded by event time, by a time to live, or by one value for each key. Where none of
+these bounds it, one key can take all memory: a list that is only appended to, rows of a join without a
+time to live, partial matches that double with each row. There a `KeyLimit` ends the job with an error
+that names the key. `operators/bounds.py` lists what bounds each operator.
+
+An operator compares a size with `due`, which costs one comparison, and calls `see` only if the size is
+above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from rheos.core.errors import InputError, Site
+from rheos.core.protocol.state_config import StateConfig
+
+_LEAST_SHOWN = 100
+"""Keys that keep fewer are not told apart from others."""
+
+_MOST_CHARACTERS = 200
+"""Longest text of a key in a metric."""
+
+
+class KeyContents(Enum):
+    """A kind of state of a key: name, field of `rh.StateConfig` that limits it, how to keep less."""
+
+    WINDOW_ROWS = (
+        "rows of windows",
+        "rows_per_key",
+        "make the windows or the gap shorter, compute aggregates in place of functions of all rows, or "
+        "use a key that fewer rows have",
+    )
+    JOIN_ROWS = (
+        "rows of one side of a join",
+        "rows_per_key",
+        "give rows a time to live (`ttl=`, or `state_ttl=` in SQL), or join within a time (`between=`)",
+    )
+    OVER_ROWS = (
+        "rows of OVER",
+        "rows_per_key",
+        "make the frame shorter (ROWS or RANGE ... PRECEDING), or partition by more columns",
+    )
+    RANKED_ROWS = (
+        "rows of a ranking",
+        "rows_per_key",
+        "rank rows that are not changes, of which only the first are kept, or filter them before",
+    )
+    ELEMENTS = (
+        "elements of a list",
+        "rows_per_key",
+        "give the list a time to live (`ttl=`), clear it, or keep less in it",
+    )
+    ENTRIES = (
+        "entries of a map",
+        "rows_per_key",
+        "give the map a time to live (`ttl=`), delete entries, or keep less in it",
+    )
+    VALUES = (
+        "different values",
+        "rows_per_key",
+        "round the values, aggregate others, or use a key that fewer values have",
+    )
+    MATCHES = (
+        "partial matches",
+        "matches_per_key",
+        "give matches less time (`within`), let a match rule out others (`after_match`), or let steps "
+        "wait for fewer rows: next() or followed_by() in place of followed_by_any(), and without "
+        "allow_combinations()",
+    )
+
+    @property
+    def noun(self) -> str:
+        return self.value[0]
+
+    @property
+    def setting(self) -> str:
+        return self.value[1]
+
+    @property
+    def hint(self) -> str:
+        return self.value[2]
+
+
+@dataclass(slots=True)
+class KeyLimit:
+    """The limit of one kind of state of one operator."""
+
+    kept: KeyContents
+    most: int
+    site: Site | None = None
+    operator: str | None = None
+    due: int = 0
+    """A key that keeps more than this is to be shown to `see`."""
+    largest: int = 0
+    """The most that a key has kept in this attempt; exact to an eighth."""
+    key: str = ""
+    """The key that has kept the most."""
+
+    def __post_init__(self) -> None:
+        self._set_due()
+
+    @classmethod
+    def of(
+        cls, config: StateConfig, kept: KeyContents, *, site: Site | None, operator: str | None
+    ) -> KeyLimit:
+        """Returns the limit that the job's settings put on what is kept."""
+        return cls(kept, getattr(config, kept.setting), site, operator)
+
+    def see(self, size: int, key: Any) -> None:
+        """Notes how much a key keeps.
+
+        Raises:
+            InputError: it is more than the limit.
+        """
+        if size > self.most:
+            raise InputError(
+                f"one key keeps more than {self.most:,} {self.kept.noun}",
+                site=self.site,
+                operator=self.operator,
+                key=_text(key),
+                hint=f"{self.kept.hint}; or allow more: state=rh.StateConfig({self.kept.setting}=...)",
+            )
+        if size > self.largest:
+            self.largest, self.key = size, _text(key)
+            self._set_due()
+
+    def _set_due(self) -> None:
+        self.due = min(self.most, max(_LEAST_SHOWN, self.largest + self.largest // 8))
+
+
+@dataclass(slots=True)
+class CountedLimit:
+    """A limit on rows that are not counted by key as they come.
+
+    A key has at most the rows that it had when keys were counted last, and those that were added since.
+    So keys are counted again only when as many rows have been added as there were, or as the largest
+    key may still get; and not before an eighth as many, so a key may be above the limit by that.
+    """
+
+    limit: KeyLimit
+    _added: int = 0
+    _count_after: int = 0
+
+    def add(self, rows: int, total: int, largest: Callable[[], tuple[int, Any]]) -> None:
+        """Notes that rows were added, and counts keys if that is due.
+
+        Args:
+            rows: number of rows that were added.
+            total: number of rows that all keys have now.
+            largest: returns the most rows that a key has, and that key.
+
+        Raises:
+            InputError: a key has more than the limit.
+        """
+        self._added += rows
+        if self._added < self._count_after or total <= self.limit.due:
+            return
+        size, key = largest()
+        self.limit.see(size, key)
+        self._added = 0
+        self._count_after = max(min(total, self.limit.most - size), total // 8)
+
+
+def _text(key: Any) -> str:
+    values = key if isinstance(key, Sequence) and not isinstance(key, str | bytes) else (key,)
+    return ", ".join(map(repr, values))[:_MOST_CHARACTERS]

@@ -1,0 +1,80 @@
+"""The kinds of declared state, one per file, and which there are."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    StateDeclaration,
+    ValueState,
+)
+from rheos.core.protocol.shapes import Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.snapshots import StateKind
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.describe import type_shape
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.kinds.aggregating import AggregatingKind
+from rheos.core.state.kinds.kind import DeclaredKind
+from rheos.core.state.kinds.list import ListKind
+from rheos.core.state.kinds.map import MapKind
+from rheos.core.state.kinds.reducing import ReducingKind
+from rheos.core.state.kinds.value import ValueKind
+
+KINDS: dict[type[StateDeclaration], DeclaredKind[Any]] = {
+    ValueState: ValueKind(),
+    ListState: ListKind(),
+    MapState: MapKind(),
+    ReducingState: ReducingKind(),
+    AggregatingState: AggregatingKind(),
+}
+"""By the class of the declaration."""
+
+
+def kind_of(declared: StateDeclaration) -> DeclaredKind[Any]:
+    """Raises ProgramError where there is no such kind."""
+    for cls in type(declared).__mro__:
+        if cls in KINDS:
+            return KINDS[cls]
+    known = ", ".join(cls.__name__ for cls in KINDS)
+    raise ProgramError(
+        f"state {declared.name!r} is declared as {type(declared).__name__}, which is no kind of state",
+        hint=f"declare one of {known}",
+    )
+
+
+def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
+    """What stands for the declaration in a running function. Called before the backend is restored.
+
+    Raises SchemaError where the declared type cannot be stored.
+    """
+    kind, scope = kind_of(declared), backend.scope
+    if declared.ttl is None:
+        return kind.handle(declared, backend, scope)
+    return kind.expiring_handle(declared, backend, scope, Expiry(declared.ttl, scope))
+
+
+def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
+    """The types of what a declaration stores: of its values; of a map, of its keys and its values."""
+    return kind_of(declared).types(declared)
+
+
+def shape_of(declared: StateDeclaration) -> StateShape:
+    """What a declaration stores, as it is written with every checkpoint and compared, but for the key.
+    Raises SchemaError where its types cannot be stored."""
+    kind = kind_of(declared)
+    types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
+    match kind.holds:
+        case Holds.VALUE | Holds.LIST:
+            [shape] = types
+        case Holds.MAP:
+            key, value = types
+            shape = TypeShape(name="dict", args=[key, value])
+        case _:
+            assert_never(kind.holds)
+    ttl = None if declared.ttl is None else TtlShape(time=declared.ttl.time, ms=declared.ttl.ms)
+    return StateShape(kind=StateKind.KEYED, holds=kind.holds, value=shape, ttl=ttl)

@@ -1,0 +1,49 @@
+"""What a kind of declared state is.
+
+A new kind is one file here, with its handle and its `DeclaredKind`, a declaration in
+`graph/state.py`, and a line in the registry (`kinds/__init__.py`). It is kept in one of the stores that
+every backend has, so it is written, restored, compared and shown as any other state of that form.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from rheos.core.graph.state import StateDeclaration
+from rheos.core.protocol.shapes import Holds
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.scope import KeyScope
+
+D = TypeVar("D", bound=StateDeclaration)
+
+Form: TypeAlias = Literal[Holds.VALUE, Holds.LIST, Holds.MAP]
+
+
+class DeclaredKind(ABC, Generic[D]):
+    """One kind of declared state. `D` is the class of its declarations."""
+
+    holds: Form
+    """The form in which it is stored. Two kinds of one form and one type read each other's state."""
+
+    @abstractmethod
+    def types(self, declared: D) -> tuple[Any, ...]:
+        """The types of what is stored: of the values, or of the elements; of a map, of its keys and of
+        its values. From them it is encoded, and compared when the program changes."""
+
+    @abstractmethod
+    def handle(self, declared: D, stores: KeyedStateBackend, scope: KeyScope) -> Any:
+        """What the user's function gets in the place of the declaration: it works on the store of the
+        declaration's name, of the kind's form and types, at the scope's key.
+
+        Called once in each subtask, before anything is restored. Raises SchemaError where the declared
+        types cannot be stored.
+        """
+
+    def expiring_handle(
+        self, declared: D, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> Any:
+        """`handle`, where the declaration has a time to live: its store is made with the expiry, and
+        what is gone by it is not shown. Of kinds whose declarations take one."""
+        raise NotImplementedError(f"{declared.kind} state does not expire")

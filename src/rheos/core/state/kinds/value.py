@@ -1,0 +1,135 @@
+"""ValueState: one value per key.
+
+The handle is on the path of every record, and so as short as can be. There is no check whether there is
+a key: the key that stands for none cannot be looked up (`scope.NoKey`). A mutable value that is read is
+taken for changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rheos.core.graph.state import ValueState
+from rheos.core.protocol.shapes import Holds
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.kinds.copies import copier
+from rheos.core.state.kinds.expiring import ExpiringValueHandle
+from rheos.core.state.kinds.kind import DeclaredKind
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.stores import ABSENT, MISSING, ValueStore
+
+
+class ValueHandle:
+    """Of an immutable type."""
+
+    __slots__ = ("_cls", "_codec", "_default", "_dirty", "_fetch", "_remove", "_scope", "_values")
+
+    def __init__(self, store: ValueStore, scope: KeyScope, default: Any) -> None:
+        self._codec = store.codec
+        self._cls = store.codec.cls
+        self._values = store.values
+        self._dirty = store.dirty
+        self._fetch = store.fetch
+        self._remove = store.remove
+        self._scope = scope
+        self._default = default
+
+    @property
+    def value(self) -> Any:
+        key = self._scope.key
+        found = self._values.get(key, MISSING)
+        if found is MISSING:
+            found = self._fetch(key)
+        return self._default if found is ABSENT else found
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if value.__class__ is not self._cls:
+            if value is None and self._default is None:
+                self._remove(self._scope.key)
+                return
+            value = self._codec.fit(value)
+        key = self._scope.key
+        self._values[key] = value
+        self._dirty.add(key)
+
+    def clear(self) -> None:
+        """Forgets the key's value: it is the default again."""
+        self._remove(self._scope.key)
+
+    def __repr__(self) -> str:
+        return f"ValueState({self.value!r})"
+
+
+class InMemoryValueHandle(ValueHandle):
+    """Where all there is is in memory: the one look that every record takes is all."""
+
+    __slots__ = ()
+
+    @ValueHandle.value.getter  # type: ignore[attr-defined,untyped-decorator]
+    def value(self) -> Any:
+        return self._values.get(self._scope.key, self._default)
+
+
+class MutableValueHandle(ValueHandle):
+    """Of a type that may be changed in place: the default is copied, a read marks it dirty."""
+
+    __slots__ = ("_copy",)
+
+    def __init__(self, store: ValueStore, scope: KeyScope, default: Any) -> None:
+        super().__init__(store, scope, default)
+        self._copy = copier(default)
+
+    @ValueHandle.value.getter  # type: ignore[attr-defined,untyped-decorator]
+    def value(self) -> Any:
+        key = self._scope.key
+        found = self._values.get(key, MISSING)
+        if found is MISSING:
+            found = self._fetch(key)
+        if found is ABSENT:
+            if self._default is None:
+                return None
+            found = self._values[key] = self._copy()
+        self._dirty.add(key)
+        return found
+
+
+def value(
+    name: str, declared: Any, stores: KeyedStateBackend, scope: KeyScope, default: Any = None
+) -> ValueHandle:
+    """The handle of one value per key, of a declared type. Raises SchemaError."""
+    store = stores.values(name, declared)
+    make: type[ValueHandle] = MutableValueHandle
+    if store.codec.immutable:
+        make = InMemoryValueHandle if store.in_memory else ValueHandle
+    return make(store, scope, default)
+
+
+def expiring_value(
+    name: str,
+    declared: Any,
+    stores: KeyedStateBackend,
+    scope: KeyScope,
+    expiry: Expiry,
+    default: Any = None,
+) -> ExpiringValueHandle:
+    """As `value`, of one that expires."""
+    return ExpiringValueHandle(stores.values(name, declared, expiry), scope, expiry, default)
+
+
+class ValueKind(DeclaredKind[ValueState[Any]]):
+    holds = Holds.VALUE
+
+    def types(self, declared: ValueState[Any]) -> tuple[Any, ...]:
+        return (declared.type,)
+
+    def handle(
+        self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope
+    ) -> ValueHandle:
+        return value(declared.name, declared.type, stores, scope, declared.default)
+
+    def expiring_handle(
+        self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> ExpiringValueHandle:
+        return expiring_value(declared.name, declared.type, stores, scope, expiry, declared.default)

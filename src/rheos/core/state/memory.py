@@ -1,0 +1,125 @@
+"""Keyed state as Python objects in dicts, with dirty tracking: a snapshot costs what has changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from rheos.core.protocol.snapshots import PartMode, RestoredState, Snapshot, SnapshotPart
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry, Sweeper
+from rheos.core.state.keys import KeyCodec
+from rheos.core.state.parts import merged, row_part
+from rheos.core.state.rocksdb.backend import tables_of_files
+from rheos.core.state.rocksdb.files import FILES
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.tables import MemoryListTable, MemoryMapTable, MemoryValueTable, StateTable
+from rheos.core.state.timers import MemoryTimers, TimerService
+
+T = TypeVar("T", bound=StateTable)
+
+
+class MemoryBackend(KeyedStateBackend):
+    """State that fits in the worker's memory.
+
+    `scratch` is a local folder, for reading what another backend kept as files; without it such state
+    is refused.
+    """
+
+    stride = sys.maxsize
+
+    def __init__(
+        self,
+        keys: KeyCodec,
+        max_parallelism: int,
+        scope: KeyScope,
+        scratch: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.scope = scope
+        self._keys = keys
+        self._max_parallelism = max_parallelism
+        self._scratch = scratch
+        self._tables: dict[str, StateTable] = {}
+        self._timers: MemoryTimers | None = None
+
+    def keys_held(self) -> int | None:
+        return max((table.keys_held() for table in self._tables.values()), default=None)
+
+    # --- what is kept -------------------------------------------------------------------------------
+
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:
+        return self.keep(name, MemoryValueTable(name, declared, expiry))
+
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryListTable:
+        return self.keep(name, MemoryListTable(name, declared, expiry))
+
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MemoryMapTable:
+        return self.keep(name, MemoryMapTable(name, key, value, expiry))
+
+    def keep(self, name: str, table: T) -> T:
+        """A table of the caller's is in snapshots, and restored. Called as `values` is."""
+        self._tables[name] = table
+        if table.expiry is not None:
+            self.sweepers.append(Sweeper(table, table.expiry))
+        return table
+
+    def timers(self, *, event_time: bool) -> TimerService:
+        timers = MemoryTimers(self._keys, self._max_parallelism, self.scope, event_time=event_time)
+        self._timers = timers
+        return timers
+
+    # --- snapshots ----------------------------------------------------------------------------------
+
+    def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        files = restored.get(FILES)
+        if files is not None and self._scratch is not None:
+            assert isinstance(files, RestoredState)
+            with tables_of_files(files, self._scratch) as tables:
+                self._restore(tables)
+            return
+        if files is not None:
+            # To iterate over it says why that cannot be.
+            next(iter(files), None)
+        self._restore(restored)
+
+    def _restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        for name, table in self._tables.items():
+            decode = self._keys.decode
+            entries = merged(restored.get(name, ()))
+            table.load((decode(key), namespace, value) for key, namespace, value in entries)
+        if self._timers is not None:
+            self._timers.restore(restored)
+
+    def forget(self) -> None:
+        for table in self._tables.values():
+            table.forget()
+        if self._timers is not None:
+            self._timers.forget()
+
+    def snapshot(self) -> Snapshot:
+        parts = []
+        for name, table in self._tables.items():
+            mode, frozen = table.next_part()
+            parts.append(row_part(name, mode, self._keys, self._max_parallelism, *frozen))
+        if self._timers is not None:
+            parts.append(self._timers.snapshot())
+        return Snapshot(parts)
+
+    def savepoint(self) -> list[SnapshotPart]:
+        parts = []
+        for name, table in self._tables.items():
+            mode, frozen = PartMode.FULL, table.copy()
+            parts.append(row_part(name, mode, self._keys, self._max_parallelism, *frozen))
+        if self._timers is not None:
+            parts.append(self._timers.savepoint())
+        return parts
+
+    def force_full(self) -> None:
+        for table in self._tables.values():
+            table.chain.force_full()
+        if self._timers is not None:
+            self._timers.force_full()

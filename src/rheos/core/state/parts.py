@@ -1,0 +1,123 @@
+"""Parts of row state: the table that a part is, and when a delta will do.
+
+Row state is entries of (key, namespace, value) as bytes. What a namespace is, is the matter of each
+state: the key of a map's entry, the place of a list's segment, the time of a timer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.state.keys import Key, KeyCodec
+
+ROWS = pa.schema(
+    [
+        pa.field("key_group", pa.uint16(), nullable=False),
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("namespace", pa.binary(), nullable=False),
+        pa.field("value", pa.binary()),
+    ]
+)
+"""A part of row state: sorted by (key_group, key, namespace); a null value deletes."""
+
+PLACE = struct.Struct(">q")
+"""The namespace of a list's segment: its place among the list's segments."""
+
+MAX_DELTAS = 64
+"""A chain of this many deltas is ended by a full part, however small they are: each is a handle that
+the log carries."""
+
+
+class Entries(NamedTuple):
+    """Columns of equal length."""
+
+    keys: Sequence[Key]
+    namespaces: Sequence[bytes]
+    values: Sequence[bytes | None]
+
+
+class DeltaChain:
+    """Says whether the next part of a state is full or a delta.
+
+    The first part is full, and so is one after a snapshot that was not kept. Else a part is full when
+    the deltas since the last full one, with this one, would be as long as it was. A delta without rows
+    is not written, and so does not count.
+    """
+
+    def __init__(self) -> None:
+        self._full_rows = 0
+        self._delta_rows = 0
+        self._deltas = 0
+        self._full_next = True
+
+    def next_is_full(self, changes: int, rows: int | None = None) -> bool:
+        """`rows` is how long a full part would be, where deltas do not say what is gone."""
+        if self._full_next:
+            return True
+        if not changes:
+            # What most of is gone is not to be kept for as long as nothing comes.
+            return rows is not None and 2 * rows < self._full_rows + self._delta_rows
+        return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
+
+    def taken(self, mode: PartMode, rows: int) -> None:
+        if mode is PartMode.FULL:
+            self._full_rows, self._delta_rows, self._deltas = rows, 0, 0
+            self._full_next = False
+        else:
+            self._delta_rows += rows
+            self._deltas += bool(rows)
+
+    def force_full(self) -> None:
+        self._full_next = True
+
+
+def row_part(
+    state: str,
+    mode: PartMode,
+    codec: KeyCodec,
+    max_parallelism: int,
+    rows: int,
+    entries: Callable[[], Entries],
+) -> SnapshotPart:
+    """A part of the `rows` that `entries` will give; it is called on the I/O executor."""
+
+    def write() -> pa.Table:
+        return row_table(codec, max_parallelism, entries())
+
+    unchanged = mode is PartMode.DELTA and not rows
+    return SnapshotPart(state, StateKind.KEYED, write, mode, unchanged)
+
+
+def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Table:
+    """The entries in the order and with the columns of a part."""
+    keys, namespaces, values = entries
+    table = pa.table(
+        [
+            pa.array(codec.groups(keys, max_parallelism), pa.uint16()),
+            pa.array([codec.encode(key) for key in keys], pa.binary()),
+            pa.array(namespaces, pa.binary()),
+            pa.array(values, pa.binary()),
+        ],
+        schema=ROWS,
+    )
+    return table.sort_by([(name, "ascending") for name in ("key_group", "key", "namespace")])
+
+
+def merged(tables: Iterable[pa.Table]) -> list[tuple[bytes, bytes, bytes]]:
+    """What is left of a state's parts: (key, namespace, value), in the order of the bytes."""
+    found: dict[tuple[bytes, bytes], bytes] = {}
+    for table in tables:
+        keys, namespaces, values = (
+            table.column(name).to_pylist() for name in ("key", "namespace", "value")
+        )
+        for key, namespace, value in zip(keys, namespaces, values, strict=True):
+            if value is None:
+                found.pop((key, namespace), None)
+            else:
+                found[key, namespace] = value
+    return sorted((key, namespace, value) for (key, namespace), value in found.items())

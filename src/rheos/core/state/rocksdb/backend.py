@@ -1,0 +1,258 @@
+"""Keyed state in RocksDB, behind the contract of keyed state.
+
+A snapshot is the database's files: what has changed is written to a new table file, the files are
+linked into a folder, and of these each is uploaded once. A savepoint is the rows, read from such a
+folder piece by piece while processing goes on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from rheos.core.protocol.snapshots import RestoredState, Snapshot, SnapshotPart, StateKind
+from rheos.core.protocol.state_config import MIB
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry, Sweeper
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.rocksdb import rows
+from rheos.core.state.rocksdb.cache import CachedTable, SegmentPlaces
+from rheos.core.state.rocksdb.database import Database
+from rheos.core.state.rocksdb.files import FILES, FileSets, open_sets
+from rheos.core.state.rocksdb.layout import DatabaseCatalogue, EntryForm, Places, range_start
+from rheos.core.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable
+from rheos.core.state.rocksdb.timers import DiskTimerQueue
+from rheos.core.state.scope import KeyScope
+from rheos.core.state.timers import EVENT, PROCESSING, TIMERS, TimerService
+
+_STRIDE = 1024
+_LEAST_STRIDE = 16
+_PLACE_BYTES = 200
+"""About what it takes in memory to know where a key lies."""
+_CHANGED_TIMER_BYTES = 250
+_VIEW_BYTES = 4 * MIB
+"""Memory for reading what a savepoint writes."""
+
+T = TypeVar("T", bound=CachedTable[Any])
+
+
+class RocksDbBackend(KeyedStateBackend):
+    """Half of the memory is for decoded values, the other for the database's buffers and blocks.
+
+    `folder` is of this subtask of this operator alone, and gone with it; `writer` is what no other
+    subtask of the job's life is called, such as "<attempt>-<subtask>".
+    """
+
+    def __init__(
+        self,
+        keys: KeyCodec,
+        max_parallelism: int,
+        groups: range,
+        scope: KeyScope,
+        *,
+        folder: str,
+        writer: str,
+        memory_bytes: int,
+    ) -> None:
+        super().__init__()
+        self.scope = scope
+        self.stride = _STRIDE
+        self._keys = keys
+        self._groups = groups
+        self._folder = folder
+        self._memory_bytes = memory_bytes
+        self._places = Places(keys, max_parallelism)
+        self._place = SegmentPlaces()
+        self._tables: dict[str, CachedTable[Any]] = {}
+        self._queues: tuple[DiskTimerQueue, ...] = ()
+        self._files = FileSets(folder, writer)
+        self._catalogue = DatabaseCatalogue()
+        self._database: Database | None = None
+
+    # --- what operators use -----------------------------------------------------------------------
+
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksValueTable:
+        return self._keep(RocksValueTable(name, declared, self._places, expiry))
+
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksListTable:
+        return self._keep(RocksListTable(name, declared, self._places, self._place, expiry))
+
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> RocksMapTable:
+        return self._keep(RocksMapTable(name, key, value, self._places, expiry))
+
+    def _keep(self, table: T) -> T:
+        self._tables[table.name] = table
+        if table.expiry is not None:
+            self.sweepers.append(Sweeper(table, table.expiry))
+        return table
+
+    def timers(self, *, event_time: bool) -> TimerService:
+        queues = [
+            DiskTimerQueue(mark, self._keys, self._places, self._groups, self._flush)
+            for mark in (EVENT, PROCESSING)
+        ]
+        self._queues = tuple(queues)
+        return TimerService(self.scope, *queues, event_time=event_time)
+
+    def prepare(self, keys: Sequence[Key]) -> None:
+        self._places.expect(keys)
+        super().prepare(keys)
+        used = sum(table.weight() for table in self._tables.values())
+        used += len(self._places) * _PLACE_BYTES
+        used += sum(queue.pending for queue in self._queues) * _CHANGED_TIMER_BYTES
+        if used > self._memory_bytes // 4:
+            self._rotate()
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        assert self._database is not None, "state is used after it was restored"
+        return self._database
+
+    def _flush(self) -> None:
+        """Writes all changes to the database; they stay in memory, too."""
+        batch = self.database.batch()
+        for table in self._tables.values():
+            table.flush(batch)
+        for queue in self._queues:
+            queue.flush(batch)
+        self.database.write(batch)
+
+    def _rotate(self) -> None:
+        self._flush()
+        generation = self._memory_bytes // 4
+        largest = 1
+        for table in self._tables.values():
+            table.rotate(generation // 4 // table.item_bytes)
+            largest = max(largest, table.item_bytes)
+        for queue in self._queues:
+            queue.settle()
+        self._places.forget()
+        # What one stride brings in is to be small beside the whole.
+        self.stride = min(_STRIDE, max(_LEAST_STRIDE, generation // 4 // largest))
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        for queue in self._queues:
+            queue.note_overdue()
+        self._flush()
+        if self._catalogue.next_place != self._place.next:
+            self._catalogue.next_place = self._place.next
+            self._catalogue.write(self.database)
+        return self._files.snapshot(self.database)
+
+    def savepoint(self) -> list[SnapshotPart]:
+        for queue in self._queues:
+            queue.note_overdue()
+        self._flush()
+        view = _View(self._files.take(self.database)[0], self._groups)
+        return [
+            SnapshotPart(
+                name, StateKind.KEYED, partial(view.tables, state.id, state.form, self._living(name))
+            )
+            for name, state in self._catalogue.states.items()
+        ]
+
+    def _living(self, name: str) -> Callable[[bytes], bool] | None:
+        """Which of the stored values of a state are not gone by now; None where all stay."""
+        table = self._tables.get(name)
+        if table is None or table.expiry is None:
+            return None
+        gone_ms, stamp_of = table.expiry.gone_ms(), table.stamp_of
+        return lambda data: stamp_of(data) > gone_ms
+
+    def force_full(self) -> None:
+        """Nothing to do: every snapshot is the whole set of files."""
+
+    # --- restoring --------------------------------------------------------------------------------
+
+    def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        files = restored.get(FILES)
+        sets = files.files if isinstance(files, RestoredState) else ()
+        database, names = open_sets(sets, self._folder, self._memory_bytes // 2)
+        self._database = database
+        self._files.took_over(names)
+        self._catalogue = DatabaseCatalogue.read(database)
+        self._place.next = self._catalogue.next_place
+        forms = {name: table.form for name, table in self._tables.items()}
+        if self._queues:
+            forms[TIMERS] = EntryForm.TIMERS
+        self._drop_others(forms)
+        for name, form in forms.items():
+            id = self._catalogue.declare(name, form)
+            if name in restored:
+                see = self._see_place if form is EntryForm.LIST else None
+                rows.load(database, id, form, restored[name], see)
+        self._catalogue.next_place = self._place.next
+        self._catalogue.write(database)
+        for name, table in self._tables.items():
+            table.attach(database, self._catalogue.states[name].id)
+        for queue in self._queues:
+            queue.attach(database, self._catalogue.states[TIMERS].id)
+        if restored:
+            for queue in self._queues:
+                queue.read()
+
+    def _drop_others(self, forms: Mapping[str, EntryForm]) -> None:
+        """What the program declares no more, or declares as something else, is gone."""
+        for name, state in list(self._catalogue.states.items()):
+            if forms.get(name) is not state.form:
+                self.database.delete_range(range_start(state.id), range_start(state.id + 1))
+                del self._catalogue.states[name]
+
+    def _see_place(self, namespace: bytes) -> None:
+        self._place.next = max(self._place.next, int.from_bytes(namespace, "big") + 1)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+class _View:
+    """A state of the database that stands still, in a folder of hard links. The folder goes with the
+    last one who can read it."""
+
+    def __init__(self, folder: str, groups: range) -> None:
+        self._folder = folder
+        self._groups = groups
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def tables(
+        self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
+    ) -> Iterator[pa.Table]:
+        """Reads with a database of its own: it runs beside others, on any thread."""
+        database = Database(self._folder, _VIEW_BYTES, read_only=True)
+        try:
+            yield from rows.tables(database, id, form, self._groups, living)
+        finally:
+            database.close()
+
+
+@contextmanager
+def tables_of_files(files: RestoredState, folder: str) -> Iterator[Mapping[str, Iterable[pa.Table]]]:
+    """The canonical rows of a snapshot of files, for another backend. The files are below the folder
+    until they are read."""
+    place = str(Path(folder, "restored"))
+    try:
+        database, _ = open_sets(files.files, place, _VIEW_BYTES)
+        groups = range(
+            min((of.groups.start for of in files.files), default=0),
+            max((of.groups.stop for of in files.files), default=0),
+        )
+        with closing(database):
+            yield {
+                name: rows.tables(database, state.id, state.form, groups)
+                for name, state in DatabaseCatalogue.read(database).states.items()
+            }
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,209 @@
+"""One RocksDB database in a local folder: reads, scans, batches of writes, hard-linked checkpoints.
+
+There is no write-ahead log: what a checkpoint of the job does not hold is replayed, not recovered. A
+database belongs to one subtask and goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+
+from rheos.core.errors import ConfigurationError, StateError
+from rheos.core.protocol.state_config import MIB
+
+if TYPE_CHECKING:
+    from rocksdict import Options, WriteBatch
+
+Batch: TypeAlias = "WriteBatch"
+
+TABLE_FILE = ".sst"
+_MANIFEST = "MANIFEST-"
+_CURRENT = "CURRENT"
+
+_TABLE_FILE_BYTES = 16 * MIB
+"""How large a table file grows: what is the least that a checkpoint writes of a change to it."""
+_BITS_PER_KEY = 10
+_RUNS_BEFORE_MERGE = 8
+_MAX_MANIFEST_BYTES = MIB
+
+
+class Database:
+    """Its keys and values are bytes. Every failure is a StateError that names the folder."""
+
+    def __init__(self, folder: str, memory_bytes: int = 8 * MIB, *, read_only: bool = False) -> None:
+        try:
+            import rocksdict
+        except ImportError as error:
+            raise ConfigurationError(
+                f"state on disk needs the package rocksdict, which cannot be imported: {error}",
+                hint="install rocksdict where the workers run, or use the state backend in memory",
+            ) from error
+        self.folder = folder
+        self._rocks = rocksdict
+        self._write_options = rocksdict.WriteOptions()
+        # The stubs have it as a method; it is a property.
+        self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
+        access = (
+            rocksdict.AccessType.read_only(False) if read_only else rocksdict.AccessType.read_write()
+        )
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._db = rocksdict.Rdict(folder, _options(memory_bytes), access_type=access)
+            self._db.set_write_options(self._write_options)
+        except Exception as error:
+            self._fail(error)
+        self._get = self._db.get
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._get(key)
+        except Exception as error:
+            self._fail(error)
+        return value
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """The values of several keys, the faster when these are sorted."""
+        try:
+            values: Any = self._get(cast("Any", keys))
+        except Exception as error:
+            self._fail(error)
+        return list(values)
+
+    def batch(self) -> Batch:
+        return self._rocks.WriteBatch(raw_mode=True)
+
+    def write(self, batch: Batch) -> None:
+        if batch.is_empty():
+            return
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            self._fail(error)
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries from `start` on and before `stop`, in the order of the keys."""
+        try:
+            for key, value in self._db.items(from_key=start):
+                assert isinstance(key, bytes)
+                if key >= stop:
+                    return
+                yield key, value
+        except Exception as error:
+            self._fail(error)
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries whose keys begin so."""
+        try:
+            for key, value in self._db.items(from_key=prefix):
+                assert isinstance(key, bytes)
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+        except Exception as error:
+            self._fail(error)
+
+    def scan_prefix_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The same, the last first."""
+        behind = prefix.rstrip(b"\xff")
+        above = behind[:-1] + bytes([behind[-1] + 1]) if behind else None
+        try:
+            for key, value in self._db.items(backwards=True, from_key=above):
+                assert isinstance(key, bytes)
+                if key == above:
+                    continue
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+        except Exception as error:
+            self._fail(error)
+
+    def entries(self) -> int:
+        """About how many there are."""
+        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        try:
+            self._db.delete_range(start, stop, self._write_options)
+        except Exception as error:
+            self._fail(error)
+
+    def checkpoint(self, folder: str) -> list[str]:
+        """Writes what is in memory, and links all that makes up the database into a new folder.
+
+        Returns the names of the files that are needed to open it again.
+        """
+        try:
+            self._rocks.Checkpoint(self._db).create_checkpoint(folder)
+        except Exception as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._fail(error)
+        names = (path.name for path in Path(folder).iterdir())
+        return sorted(name for name in names if name.endswith(TABLE_FILE) or is_manifest(name))
+
+    def close(self) -> None:
+        """Fails where the disk does, without a word: nothing of the database is used any more."""
+        with contextlib.suppress(Exception):
+            self._db.close()
+
+    def _fail(self, error: Exception) -> NoReturn:
+        raise failure(self.folder, error) from error
+
+
+def is_manifest(name: str) -> bool:
+    return name.startswith(_MANIFEST)
+
+
+def make_current(folder: str, manifest: str) -> None:
+    """Completes a folder of files that `Database.checkpoint` has named."""
+    Path(folder, _CURRENT).write_text(f"{manifest}\n")
+
+
+def failure(folder: str, error: Exception) -> StateError:
+    """What to raise for a failure of the disk, or of the database on it."""
+    if isinstance(error, StateError):
+        return error
+    text = f"{error}"
+    if "No space left" in text or "Disk quota exceeded" in text:
+        return StateError(
+            f"the disk is full: state in {folder} could not be written: {text}",
+            hint="make room on it, or give a larger one: Environment(state_directory=...)",
+        )
+    return StateError(f"state in {folder} could not be written or read: {text}")
+
+
+def _options(memory_bytes: int) -> Options:
+    import rocksdict as rocks
+
+    options = rocks.Options(raw_mode=True)
+    options.create_if_missing(True)
+    # Half for writes, in two buffers of which one is being written out; half for reads.
+    options.set_write_buffer_size(max(memory_bytes // 4, 64 * 1024))
+    options.set_max_write_buffer_number(2)
+    tables = rocks.BlockBasedOptions()
+    tables.set_block_cache(rocks.Cache(max(memory_bytes // 2, 64 * 1024)))
+    tables.set_bloom_filter(_BITS_PER_KEY, False)
+    tables.set_cache_index_and_filter_blocks(True)
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    tables.set_format_version(5)
+    options.set_block_based_table_factory(tables)
+    options.set_compression_type(rocks.DBCompressionType.lz4())
+    # Runs are merged with such of their own size: what is merged is written to the next checkpoint
+    # again, and so large runs are to be merged rarely.
+    options.set_compaction_style(rocks.DBCompactionStyle.universal())
+    universal = rocks.UniversalCompactOptions()
+    universal.max_size_amplification_percent = 100
+    options.set_universal_compaction_options(universal)
+    options.set_level_zero_file_num_compaction_trigger(_RUNS_BEFORE_MERGE)
+    options.set_target_file_size_base(_TABLE_FILE_BYTES)
+    options.set_max_background_jobs(2)
+    options.set_max_manifest_file_size(_MAX_MANIFEST_BYTES)
+    options.set_manifest_preallocation_size(64 * 1024)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(MIB)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options

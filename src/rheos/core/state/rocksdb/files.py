@@ -1,0 +1,148 @@
+"""A snapshot as a set of files, and a database made out of the sets of old subtasks.
+
+A set is the table files, which never change, and the manifest, which says which these are. RocksDB
+numbers its files, and counts on after a restore: so that a name stands for one content over the life of
+a job, it begins with the attempt and the subtask that wrote the file (CP20).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile
+from rheos.core.state.rocksdb.database import Database, failure, is_manifest, make_current
+from rheos.core.state.rocksdb.layout import DatabaseCatalogue, range_start
+
+FILES = "rocksdb files"
+"""The state that the files are those of. No declaration can have this name."""
+
+_COPIED_BYTES = 4 * 1024 * 1024
+
+
+class FileSets:
+    """Makes the snapshots of one database, below a folder of its own."""
+
+    def __init__(self, folder: str, writer: str) -> None:
+        self._folder = folder
+        self._writer = writer
+        """Begins the names of new files: the attempt and the subtask."""
+        self._names: dict[str, str] = {}
+        """Of restored files: by the database's name for each, the name in snapshots."""
+        self._taken = 0
+
+    def took_over(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def take(self, database: Database) -> tuple[str, list[str]]:
+        """A new folder with the database as it is, and the files in it."""
+        self._taken += 1
+        folder = str(Path(self._folder, f"snapshot-{self._taken}"))
+        return folder, database.checkpoint(folder)
+
+    def snapshot(self, database: Database) -> Snapshot:
+        folder, names = self.take(database)
+        files = [
+            SnapshotFile(FILES, self._global(name), partial(_read, folder, name)) for name in names
+        ]
+        return Snapshot(files=files, release=partial(shutil.rmtree, folder, ignore_errors=True))
+
+    def _global(self, name: str) -> str:
+        if is_manifest(name):
+            # It grows: in every snapshot it is another file.
+            return f"{self._writer}-{self._taken}.{name}"
+        return self._names.get(name) or f"{self._writer}-{name}"
+
+
+def _read(folder: str, name: str) -> bytes:
+    try:
+        return Path(folder, name).read_bytes()
+    except OSError as error:
+        raise failure(folder, error) from error
+
+
+def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
+    """Writes the files of a set into a new folder, ready to be opened; the names of its tables.
+
+    Raises UnrestorableError where the set is none of ours, StateError where the disk cannot take it.
+    """
+    names: dict[str, str] = {}
+    manifest = None
+    for name, read in restored.files.items():
+        if "." in name and is_manifest(name.partition(".")[2]):
+            local = manifest = name.partition(".")[2]
+        else:
+            local = name.rpartition("-")[2]
+            names[local] = name
+        data = read()
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder, local).write_bytes(data)
+        except OSError as error:
+            raise failure(folder, error) from error
+    if manifest is None:
+        raise UnrestorableError("a set of state files lacks its manifest")
+    make_current(folder, manifest)
+    return names
+
+
+def open_sets(
+    sets: Sequence[RestoredFiles], folder: str, memory_bytes: int
+) -> tuple[Database, dict[str, str]]:
+    """A database with the key groups that the sets are taken for; and the names of its tables.
+
+    The set that gives the most is opened as it is, less what others take; from the rest is copied.
+    """
+    largest = max(sets, key=lambda files: len(files.groups), default=None)
+    path = str(Path(folder, "db"))
+    if largest is None:
+        return Database(path, memory_bytes), {}
+    names = fetch(largest, path)
+    database = Database(path, memory_bytes)
+    catalogue = DatabaseCatalogue.read(database)
+    if not largest.whole:
+        for state in catalogue.states.values():
+            database.delete_range(range_start(state.id), range_start(state.id, largest.groups.start))
+            database.delete_range(range_start(state.id, largest.groups.stop), range_start(state.id + 1))
+    for number, files in enumerate(sets):
+        if files is not largest:
+            other = str(Path(folder, f"restored-{number}"))
+            fetch(files, other)
+            _copy(other, files.groups, database, catalogue)
+            shutil.rmtree(other, ignore_errors=True)
+    if len(sets) > 1:
+        catalogue.write(database)
+    return database, names
+
+
+def _copy(folder: str, groups: range, target: Database, catalogue: DatabaseCatalogue) -> None:
+    source = Database(folder, read_only=True)
+    found = DatabaseCatalogue.read(source)
+    catalogue.next_place = max(catalogue.next_place, found.next_place)
+    try:
+        for name, state in found.states.items():
+            prefix = range_start(catalogue.declare(name, state.form))[:2]
+            start, stop = range_start(state.id, groups.start), range_start(state.id, groups.stop)
+            for entries in _bounded(source.scan(start, stop)):
+                batch = target.batch()
+                for place, value in entries:
+                    batch.put(prefix + place[2:], value)
+                target.write(batch)
+    finally:
+        source.close()
+
+
+def _bounded(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    taken: list[tuple[bytes, bytes]] = []
+    size = 0
+    for entry in entries:
+        taken.append(entry)
+        size += len(entry[0]) + len(entry[1])
+        if size >= _COPIED_BYTES:
+            yield taken
+            taken, size = [], 0
+    if taken:
+        yield taken

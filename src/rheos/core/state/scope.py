@@ -1,0 +1,56 @@
+"""The key that user code runs under, and the time there: what handles of state look at.
+
+There is one scope for each subtask of an operator. The operator sets its key before each call of user
+code, and event time as it comes; state that expires is held against these two clocks and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rheos.core.errors import StateAccessError
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.ports import Clock
+from rheos.core.state.key_limit import KeyContents, KeyLimit
+
+
+class NoKey:
+    """Stands for the key where there is none. Looking anything up by it is the user's error."""
+
+    def __hash__(self) -> NoReturn:
+        raise StateAccessError(
+            "keyed state or a timer was used outside a keyed context",
+            hint="use it in process_element, on_timer or process; not in open, close or __init__, nor "
+            "in process_broadcast_element: rows of the broadcast stream have no key",
+        )
+
+
+NO_KEY = NoKey()
+
+
+def _unlimited(kept: KeyContents) -> KeyLimit:
+    return KeyLimit(kept, 2**62)
+
+
+class KeyScope:
+    """The current key, and the current time of both kinds, in ms since the epoch."""
+
+    __slots__ = ("clock", "key", "limit", "passed_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.limit: Callable[[KeyContents], KeyLimit] = _unlimited
+        """Makes a limit of what one key may keep."""
+        self.key: Any = NO_KEY
+        self.passed_ms = MIN_TIMESTAMP_MS
+        """Event time: no call from here on is at an earlier one. It rises between calls alone."""
+
+    def event_time(self) -> int:
+        """Event time: when the current call is. It may be before that of the call before it."""
+        return self.passed_ms
+
+    @property
+    def processing_time(self) -> int:
+        """The wall clock."""
+        return self.clock.now_ms()

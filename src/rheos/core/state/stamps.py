@@ -1,0 +1,94 @@
+"""How entries that expire are stored: their stamp, and behind it the bytes that they would be without.
+
+    a value, an entry of a map    stamp (8 bytes) · value
+    a segment of a list           how many (4 bytes) · a stamp for each · the list
+
+big-endian. So what looks for old entries reads no value. In memory an entry is a pair (stamp, value).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.state.codec import ValueCodec
+from rheos.core.state.keys import Key
+
+_STAMP = struct.Struct(">q")
+_COUNT = struct.Struct(">I")
+
+
+def stamped(stamp_ms: int, value: bytes) -> bytes:
+    return _STAMP.pack(stamp_ms) + value
+
+
+def stamp_of(data: bytes) -> int:
+    return int.from_bytes(data[:8], "big", signed=True)
+
+
+def value_of(data: bytes) -> bytes:
+    return data[8:]
+
+
+def stamped_list(stamps_ms: Sequence[int], elements: bytes) -> bytes:
+    return _COUNT.pack(len(stamps_ms)) + struct.pack(f">{len(stamps_ms)}q", *stamps_ms) + elements
+
+
+def stamps_of(data: bytes) -> tuple[int, ...]:
+    """Of a segment. Raises struct.error where it is cut off."""
+    return struct.unpack_from(f">{_COUNT.unpack_from(data)[0]}q", data, _COUNT.size)
+
+
+def latest_stamp_of(data: bytes) -> int:
+    """Of a segment: when all of it is gone, this one is."""
+    return max(stamps_of(data), default=MIN_TIMESTAMP_MS)
+
+
+def elements_of(data: bytes) -> bytes:
+    return data[_COUNT.size + 8 * int.from_bytes(data[: _COUNT.size], "big") :]
+
+
+class StampedCodec(ValueCodec):
+    """Of pairs (stamp, value). What it says of types is said of the values."""
+
+    def encode(self, values: Sequence[tuple[int, Any]], keys: Sequence[Key]) -> list[bytes]:
+        encoded = super().encode([value for _, value in values], keys)
+        return [stamped(stamp, data) for (stamp, _), data in zip(values, encoded, strict=True)]
+
+    def decode(self, data: bytes) -> tuple[int, Any]:
+        return stamp_of(data), super().decode(value_of(data))
+
+
+class StampedListCodec(ValueCodec):
+    """Of lists of pairs (stamp, element)."""
+
+    def encode(self, values: Sequence[list[tuple[int, Any]]], keys: Sequence[Key]) -> list[bytes]:
+        encoded = super().encode([[element for _, element in pairs] for pairs in values], keys)
+        return [
+            stamped_list([stamp for stamp, _ in pairs], data)
+            for pairs, data in zip(values, encoded, strict=True)
+        ]
+
+    def decode(self, data: bytes) -> list[tuple[int, Any]]:
+        # What is cut off has no elements to decode: that raises first.
+        elements = super().decode(elements_of(data))
+        stamps = stamps_of(data)
+        if len(stamps) != len(elements):
+            raise UnrestorableError(
+                f"a stored list of state {self._name!r} has {len(elements)} elements and {len(stamps)} "
+                "times of their last update"
+            )
+        return list(zip(stamps, elements, strict=True))
+
+
+def value_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
+    """Of single values, or of pairs. Raises SchemaError where the declared type cannot be stored."""
+    return (StampedCodec if expires else ValueCodec)(name, declared)
+
+
+def list_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
+    """Of lists of values of a declared type, or of pairs."""
+    return (StampedListCodec if expires else ValueCodec)(name, list[declared])

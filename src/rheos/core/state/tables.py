@@ -1,0 +1,383 @@
+"""What the memory backend keeps of each state: Python values by key, and what has changed.
+
+These are its stores (`stores.py`): handles work on their dicts directly. `freeze` is the synchronous
+part of a snapshot: it says what the part will hold, forgets that it was changed, and leaves to its
+result what can wait.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.codec import ValueCodec
+from rheos.core.state.expiry import PIECE, Expiry
+from rheos.core.state.keys import Key
+from rheos.core.state.parts import PLACE, DeltaChain, Entries
+from rheos.core.state.stamps import list_codec, value_codec
+from rheos.core.state.stores import ABSENT
+
+_DELETED = object()
+
+Frozen = tuple[int, Callable[[], Entries]]
+"""How many entries there are, and what gives them."""
+
+
+class StateTable(ABC):
+    """One declared state. With an expiry, what is kept for a key, an element or an item is a pair of
+    its stamp and its value."""
+
+    def __init__(self, expiry: Expiry | None) -> None:
+        self.chain = DeltaChain()
+        self.expiry = expiry
+
+    def next_part(self) -> tuple[PartMode, Frozen]:
+        """The synchronous part of a snapshot. A whole one leaves out what is gone."""
+        full = self.chain.next_is_full(self.changes())
+        if full and self.expiry is not None:
+            for _ in self.sweep():
+                pass
+        frozen = self.freeze_all() if full else self.freeze_changes()
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self.chain.taken(mode, frozen[0])
+        return mode, frozen
+
+    def keys_held(self) -> int:
+        """How many keys it has anything of; 0 where it does not say."""
+        return 0
+
+    @abstractmethod
+    def changes(self) -> int:
+        """About how many entries a delta would have."""
+
+    @abstractmethod
+    def freeze_all(self) -> Frozen:
+        """The whole state; from now on, nothing has changed."""
+
+    @abstractmethod
+    def freeze_changes(self) -> Frozen:
+        """What has changed; from now on, nothing has."""
+
+    @abstractmethod
+    def copy(self) -> Frozen:
+        """The whole state, for others than the chain: what has changed is still taken for changed. What
+        is gone is left out, and stays."""
+
+    @abstractmethod
+    def sweep(self) -> Iterator[None]:
+        """See `expiry.ExpiringStore`."""
+
+    @abstractmethod
+    def entries(self) -> int:
+        """How many there are."""
+
+    def _gone_ms(self) -> int:
+        assert self.expiry is not None
+        return self.expiry.gone_ms()
+
+    @abstractmethod
+    def forget(self) -> None:
+        """As if there had never been any key. Handles hold on to the dicts: they are emptied."""
+
+    @abstractmethod
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        """Takes restored entries, sorted by key and namespace within each key."""
+
+
+def _encoded_later(
+    codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key], *, fixed: bool
+) -> Callable[[], list[bytes | None]]:
+    """What gives the encoded values; unless they are fixed until then, they are encoded now."""
+    if fixed:
+        return lambda: _encoded(codec, values, keys)
+    now = _encoded(codec, values, keys)
+    return lambda: now
+
+
+def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
+    # By identity: values may be such as cannot be compared, like numpy's arrays.
+    if all(value is not _DELETED for value in values):
+        return list(codec.encode(values, keys))
+    there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not _DELETED]
+    encoded = iter(codec.encode([value for value, _ in there], [key for _, key in there]))
+    return [None if value is _DELETED else next(encoded) for value in values]
+
+
+class MemoryValueTable(StateTable):
+    """One value per key. The namespace is empty."""
+
+    in_memory = True
+
+    def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
+        self.codec = value_codec(name, declared, expires=expiry is not None)
+        self.values: dict[Key, Any] = {}
+        self.dirty: set[Key] = set()
+
+    def keys_held(self) -> int:
+        return len(self.values)
+
+    def changes(self) -> int:
+        return len(self.dirty)
+
+    def freeze_all(self) -> Frozen:
+        self.dirty.clear()
+        return self.copy()
+
+    def copy(self) -> Frozen:
+        left = self.values
+        if self.expiry is not None:
+            gone_ms = self._gone_ms()
+            left = {key: pair for key, pair in left.items() if pair[0] > gone_ms}
+        return self._freeze(list(left), list(left.values()))
+
+    def entries(self) -> int:
+        return len(self.values)
+
+    def sweep(self) -> Iterator[None]:
+        there = list(self.values)
+        for start in range(0, len(there), PIECE):
+            gone_ms = self._gone_ms()
+            for key in there[start : start + PIECE]:
+                pair = self.values.get(key)
+                if pair is not None and pair[0] <= gone_ms:
+                    self.remove(key)
+            yield
+
+    def freeze_changes(self) -> Frozen:
+        keys = list(self.dirty)
+        self.dirty.clear()
+        return self._freeze(keys, [self.values.get(key, _DELETED) for key in keys])
+
+    def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
+        encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
+        return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded())
+
+    def forget(self) -> None:
+        self.values.clear()
+        self.dirty.clear()
+
+    def fetch(self, key: Key) -> Any:
+        """What is not in `values` is nowhere."""
+        return ABSENT
+
+    def remove(self, key: Key) -> None:
+        if key in self.values:
+            del self.values[key]
+            self.dirty.add(key)
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        decode = self.codec.decode
+        for key, _, data in entries:
+            self.values[key] = decode(data)
+
+
+class MemoryListTable(StateTable):
+    """A list per key, written in segments: each delta adds those elements that were appended.
+
+    The namespace is the place of a segment's first element; its value, the list of the elements. A list
+    that changed otherwise is rewritten as one segment.
+    """
+
+    def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
+        self.codec = list_codec(name, declared, expires=expiry is not None)
+        """Of lists."""
+        self.element = ValueCodec(name, declared)
+        self.values: dict[Key, list[Any]] = {}
+        self.appended: set[Key] = set()
+        self.rewritten: set[Key] = set()
+        self.read: Callable[[Key, list[Any]], list[Any]] = self.values.get
+        self.note_change: Callable[[Key], object] = self.rewritten.add
+        self._written: dict[Key, list[int]] = {}
+        """The places of a key's written segments, and after them the length written."""
+
+    def keys_held(self) -> int:
+        return len(self.values)
+
+    def enter(self, key: Key) -> list[Any]:
+        made = self.values[key] = []
+        return made
+
+    def replace(self, key: Key, items: list[Any]) -> None:
+        if items:
+            self.values[key] = items
+            self.rewritten.add(key)
+        elif self.values.pop(key, None):
+            self.appended.discard(key)
+            self.rewritten.add(key)
+
+    def changes(self) -> int:
+        return len(self.appended | self.rewritten)
+
+    def freeze_all(self) -> Frozen:
+        self.appended.clear()
+        self.rewritten.clear()
+        self._written = {key: [0, len(values)] for key, values in self.values.items()}
+        return self.copy()
+
+    def copy(self) -> Frozen:
+        left = {key: list(items) for key, items in self.values.items()}
+        if self.expiry is not None:
+            living = {key: self._living(items) for key, items in left.items()}
+            left = {key: items for key, items in living.items() if items}
+        return self._freeze(list(left), [0] * len(left), list(left.values()))
+
+    def _living(self, items: list[Any]) -> list[Any]:
+        gone_ms = self._gone_ms()
+        return [pair for pair in items if pair[0] > gone_ms]
+
+    def entries(self) -> int:
+        return sum(map(len, self.values.values()))
+
+    def sweep(self) -> Iterator[None]:
+        seen = 0
+        for key in list(self.values):
+            items = self.values.get(key, [])
+            living = self._living(items)
+            if len(living) < len(items):
+                self.replace(key, living)
+            seen += len(items)
+            while seen >= PIECE:
+                seen -= PIECE
+                yield
+
+    def freeze_changes(self) -> Frozen:
+        keys: list[Key] = []
+        places: list[int] = []
+        segments: list[Any] = []
+
+        def add(key: Key, place: int, segment: Any) -> None:
+            keys.append(key)
+            places.append(place)
+            segments.append(segment)
+
+        for key in self.rewritten:
+            values = self.values.get(key)
+            for place in self._written.pop(key, [0])[:-1]:
+                if place or not values:
+                    add(key, place, _DELETED)
+            if values:
+                add(key, 0, list(values))
+                self._written[key] = [0, len(values)]
+        for key in self.appended - self.rewritten:
+            values = self.values[key]
+            written = self._written.setdefault(key, [0])
+            add(key, written[-1], values[written[-1] :])
+            written.append(len(values))
+        self.appended.clear()
+        self.rewritten.clear()
+        return self._freeze(keys, places, segments)
+
+    def _freeze(self, keys: list[Key], places: list[int], segments: list[Any]) -> Frozen:
+        # The segments are copies already; their elements may not be.
+        encoded = _encoded_later(self.codec, segments, keys, fixed=self.element.immutable)
+        return len(keys), lambda: Entries(keys, [PLACE.pack(place) for place in places], encoded())
+
+    def forget(self) -> None:
+        self.values.clear()
+        self.appended.clear()
+        self.rewritten.clear()
+        self._written.clear()
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        for key, _, data in entries:
+            self.values.setdefault(key, []).extend(self.codec.decode(data))
+
+
+class MemoryMapTable(StateTable):
+    """A dict per key. The namespace is the encoded key of the entry."""
+
+    in_memory = True
+
+    def __init__(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
+        self.item = ValueCodec(name, key)
+        self.value = value_codec(name, value, expires=expiry is not None)
+        self.values: dict[Key, dict[Any, Any]] = {}
+        self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
+        self.read: Callable[[Key, dict[Any, Any]], dict[Any, Any]] = self.values.get
+
+    def keys_held(self) -> int:
+        return len(self.values)
+
+    def enter(self, key: Key) -> dict[Any, Any]:
+        made = self.values[key] = {}
+        return made
+
+    def fetch(self, key: Key, item: Any) -> Any:
+        """What is not in `values` is nowhere."""
+        return ABSENT
+
+    def remove(self, key: Key, item: Any) -> None:
+        found = self.values.get(key)
+        if found is None:
+            raise KeyError(item)
+        del found[item]
+        if not found:
+            del self.values[key]
+        self.changed[key].add(item)
+
+    def clear(self, key: Key) -> None:
+        if key in self.values:
+            self.changed[key].update(self.values.pop(key))
+
+    def changes(self) -> int:
+        return sum(map(len, self.changed.values()))
+
+    def freeze_all(self) -> Frozen:
+        self.changed.clear()
+        return self.copy()
+
+    def copy(self) -> Frozen:
+        entries = [
+            (key, item, value) for key, inside in self.values.items() for item, value in inside.items()
+        ]
+        if self.expiry is not None:
+            gone_ms = self._gone_ms()
+            entries = [entry for entry in entries if entry[2][0] > gone_ms]
+        return self._freeze(entries)
+
+    def entries(self) -> int:
+        return sum(map(len, self.values.values()))
+
+    def sweep(self) -> Iterator[None]:
+        seen = 0
+        for key in list(self.values):
+            gone_ms = self._gone_ms()
+            inside = self.values.get(key, {})
+            for item in [item for item, pair in inside.items() if pair[0] <= gone_ms]:
+                self.remove(key, item)
+            seen += len(inside)
+            while seen >= PIECE:
+                seen -= PIECE
+                yield
+
+    def freeze_changes(self) -> Frozen:
+        nothing: dict[Any, Any] = {}
+        changed = [
+            (key, item, self.values.get(key, nothing).get(item, _DELETED))
+            for key, items in self.changed.items()
+            for item in items
+        ]
+        self.changed.clear()
+        return self._freeze(changed)
+
+    def _freeze(self, changed: list[tuple[Key, Any, Any]]) -> Frozen:
+        keys = [key for key, _, _ in changed]
+        items = [item for _, item, _ in changed]
+        values = [value for _, _, value in changed]
+        encoded = _encoded_later(self.value, values, keys, fixed=self.value.immutable)
+        return len(keys), lambda: Entries(keys, self.item.encode(items, keys), encoded())
+
+    def forget(self) -> None:
+        self.values.clear()
+        self.changed.clear()
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        item_of, value_of = self.item.decode, self.value.decode
+        for key, namespace, data in entries:
+            self.values.setdefault(key, {})[item_of(namespace)] = value_of(data)

@@ -1,0 +1,306 @@
+"""The timers of a keyed operator: by key, in event time and in processing time. They are state, too.
+
+They fire in the order of their timestamps, and of their encoded keys where these are equal. An
+event-time timer registered at or before the current watermark is *overdue*: it fires once the watermark
+advances, as in Flink. So the order of calls depends on the watermark alone, and not on how rows are cut
+into batches.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.errors import StateAccessError
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.parts import DeltaChain, Entries, merged, row_part
+from rheos.core.state.scope import KeyScope
+
+TIMERS = "timers"
+"""The name of the state. No declaration can have it."""
+
+NAMESPACE = struct.Struct(">cq")
+"""Of a timer: its mark and its time."""
+
+_FIRED = struct.Struct(">q")
+"""Value of an overdue timer: the watermark that was reached when it was stored. Other timers, and those
+stored by version 0.1, have no value."""
+
+EVENT, PROCESSING = b"e", b"p"
+"""The marks of the two kinds of timers: they begin the namespace of their rows."""
+
+_DELETED_IN_HEAP = 1024
+"""Deleted timers stay in the heap: at the most as many as stand, and so many more."""
+
+Timer = tuple[int, Key]
+
+_Frozen: TypeAlias = tuple[bytes, int, list[Timer], list[Timer]]
+"""One kind of timers: its mark, the watermark up to which they have fired, timers to write, timers to
+delete."""
+
+
+def stored_value(timestamp_ms: int, fired_ms: int) -> bytes:
+    """Return what is stored as the value of a timer, where timers up to `fired_ms` have fired."""
+    return _FIRED.pack(fired_ms) if timestamp_ms <= fired_ms else b""
+
+
+def fired_of(value: bytes) -> int:
+    """Return the watermark up to which timers had fired, from the stored value of one of them."""
+    fired_ms: int = _FIRED.unpack(value)[0] if value else MIN_TIMESTAMP_MS
+    return fired_ms
+
+
+class TimerQueue(ABC):
+    """The timers of one kind."""
+
+    heap: list[tuple[int, bytes, Key]]
+    """By time and encoded key. Its first is the next timer, or one that was deleted and would have been
+    before it; it is empty where there is none."""
+
+    fired_ms = MIN_TIMESTAMP_MS
+    """Watermark up to which all timers have fired that were registered before it was reached. A timer
+    registered since at or before it waits until the watermark advances. Always the least for timers in
+    processing time."""
+
+    def fired(self, until_ms: int) -> None:
+        """Notes that all timers up to this watermark have fired."""
+        if until_ms > self.fired_ms:
+            self.fired_ms = until_ms
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def add(self, timestamp_ms: int, key: Key) -> None:
+        """Once, however often it is added."""
+
+    @abstractmethod
+    def delete(self, timestamp_ms: int, key: Key) -> None:
+        """No error where there is none."""
+
+    @abstractmethod
+    def next_ms(self) -> int | None: ...
+
+    @abstractmethod
+    def pop(self, until_ms: int) -> Timer | None:
+        """Remove and return the first timer at or before `until_ms`. Return None if no such timer
+        exists, or if the watermark has not advanced to it since timers last fired."""
+
+    @abstractmethod
+    def clear(self) -> None: ...
+
+    def upcoming(self, count: int) -> list[Key]:
+        """About the keys of the next timers, for what can be prepared for them."""
+        return [key for _, _, key in self.heap[:count]]
+
+
+class MemoryTimerQueue(TimerQueue):
+    """A heap, the set of those that stand, and what has changed."""
+
+    def __init__(self, mark: bytes, encode: Callable[[Key], bytes]) -> None:
+        self.mark = mark
+        """Begins the namespace of its entries."""
+        self.heap = []
+        self._encode = encode
+        self._live: set[Timer] = set()
+        self._added: set[Timer] = set()
+        self._removed: set[Timer] = set()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def add(self, timestamp_ms: int, key: Key) -> None:
+        timer = (timestamp_ms, key)
+        if timer in self._live:
+            return
+        self._live.add(timer)
+        if timer in self._removed:
+            self._removed.remove(timer)
+        else:
+            self._added.add(timer)
+        heapq.heappush(self.heap, (timestamp_ms, self._encode(key), key))
+        if len(self.heap) > 2 * len(self._live) + _DELETED_IN_HEAP:
+            # In place: who fires timers holds on to it.
+            self.heap[:] = sorted({entry for entry in self.heap if (entry[0], entry[2]) in self._live})
+
+    def delete(self, timestamp_ms: int, key: Key) -> None:
+        timer = (timestamp_ms, key)
+        if timer in self._live:
+            self._forget(timer)
+
+    def _forget(self, timer: Timer) -> None:
+        self._live.remove(timer)
+        # A timer that came and went between two snapshots is in neither.
+        if timer in self._added:
+            self._added.remove(timer)
+        else:
+            self._removed.add(timer)
+
+    def next_ms(self) -> int | None:
+        heap, live = self.heap, self._live
+        while heap and (heap[0][0], heap[0][2]) not in live:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def pop(self, until_ms: int) -> Timer | None:
+        next_ms = self.next_ms()
+        if next_ms is None or next_ms > until_ms or until_ms <= self.fired_ms:
+            return None
+        timestamp_ms, _, key = heapq.heappop(self.heap)
+        timer = (timestamp_ms, key)
+        self._forget(timer)
+        return timer
+
+    def clear(self) -> None:
+        for timer in list(self._live):
+            self._forget(timer)
+        self.heap.clear()
+
+    def forget(self) -> None:
+        """As if none had ever been."""
+        for known in (self._live, self._added, self._removed):
+            known.clear()
+        self.heap.clear()
+        self.fired_ms = MIN_TIMESTAMP_MS
+
+    def changes(self) -> int:
+        return len(self._added) + len(self._removed)
+
+    def standing(self) -> list[Timer]:
+        return list(self._live)
+
+    def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
+        """What to write and what to delete; from now on, nothing has changed."""
+        frozen = (self.standing(), []) if full else (list(self._added), list(self._removed))
+        self._added.clear()
+        self._removed.clear()
+        return frozen
+
+
+class TimerService:
+    """All timers of a subtask. It is also what the user's context has as `timers`."""
+
+    def __init__(
+        self, scope: KeyScope, event: TimerQueue, processing: TimerQueue, *, event_time: bool = True
+    ) -> None:
+        self._scope = scope
+        self._event_time = event_time
+        self.event = event
+        self.processing = processing
+        self.expected = False
+        """Whether an event-time timer may be due within the delivery (`expect`)."""
+        self._until_ms = MIN_TIMESTAMP_MS
+
+    def expect(self, until_ms: int) -> None:
+        """The watermark comes up to `until_ms` among the rows that are to be delivered: from here on
+        `expected` says whether a timer is due by then, one that is registered meanwhile included."""
+        heap = self.event.heap
+        self._until_ms = until_ms
+        self.expected = bool(heap) and heap[0][0] <= until_ms
+
+    def refuse_without_event_time(self) -> None:
+        """Raises StateAccessError where no event-time timer can be registered."""
+        if not self._event_time:
+            raise StateAccessError(
+                "an event-time timer was registered on a stream that has no event time",
+                hint="give the source a watermark, or use register_processing",
+            )
+
+    def register(self, timestamp_ms: int) -> None:
+        if not self._event_time:
+            self.refuse_without_event_time()
+        whole_ms = _whole(timestamp_ms)
+        self.event.add(whole_ms, self._scope.key)
+        if whole_ms <= self._until_ms:
+            self.expected = True
+
+    def delete(self, timestamp_ms: int) -> None:
+        self.event.delete(_whole(timestamp_ms), self._scope.key)
+
+    def register_processing(self, timestamp_ms: int) -> None:
+        self.processing.add(_whole(timestamp_ms), self._scope.key)
+
+    def delete_processing(self, timestamp_ms: int) -> None:
+        self.processing.delete(_whole(timestamp_ms), self._scope.key)
+
+
+class MemoryTimers(TimerService):
+    """All in memory, with a chain of parts of their own."""
+
+    event: MemoryTimerQueue
+    processing: MemoryTimerQueue
+
+    def __init__(
+        self, codec: KeyCodec, max_parallelism: int, scope: KeyScope, *, event_time: bool = True
+    ) -> None:
+        event = MemoryTimerQueue(EVENT, codec.encode)
+        processing = MemoryTimerQueue(PROCESSING, codec.encode)
+        super().__init__(scope, event, processing, event_time=event_time)
+        self._codec = codec
+        self._max_parallelism = max_parallelism
+        self._chain = DeltaChain()
+
+    def snapshot(self) -> SnapshotPart:
+        queues = (self.event, self.processing)
+        full = self._chain.next_is_full(sum(queue.changes() for queue in queues))
+        frozen = [(queue.mark, queue.fired_ms, *queue.freeze(full)) for queue in queues]
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self._chain.taken(mode, _rows(frozen))
+        return self._part(mode, frozen)
+
+    def savepoint(self) -> SnapshotPart:
+        """All timers. What has changed since the last snapshot is still taken for changed."""
+        queues = (self.event, self.processing)
+        return self._part(PartMode.FULL, [(q.mark, q.fired_ms, q.standing(), []) for q in queues])
+
+    def _part(self, mode: PartMode, frozen: Sequence[_Frozen]) -> SnapshotPart:
+        def entries() -> Entries:
+            keys: list[Key] = []
+            namespaces: list[bytes] = []
+            values: list[bytes | None] = []
+            for mark, fired_ms, there, gone in frozen:
+                for timers in (there, gone):
+                    keys += [key for _, key in timers]
+                    namespaces += [NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
+                values += [stored_value(timestamp, fired_ms) for timestamp, _ in there]
+                values += [None] * len(gone)
+            return Entries(keys, namespaces, values)
+
+        return row_part(TIMERS, mode, self._codec, self._max_parallelism, _rows(frozen), entries)
+
+    def force_full(self) -> None:
+        self._chain.force_full()
+
+    def forget(self) -> None:
+        """As if none had ever been."""
+        for queue in (self.event, self.processing):
+            queue.forget()
+
+    def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        queues = {queue.mark: queue for queue in (self.event, self.processing)}
+        for key, namespace, value in merged(restored.get(TIMERS, ())):
+            mark, timestamp_ms = NAMESPACE.unpack(namespace)
+            queues[mark].add(timestamp_ms, self._codec.decode(key))
+            queues[mark].fired(fired_of(value))
+
+
+def _rows(frozen: Sequence[_Frozen]) -> int:
+    return sum(len(there) + len(gone) for _, _, there, gone in frozen)
+
+
+def _whole(timestamp_ms: Any) -> int:
+    if type(timestamp_ms) is int:
+        return timestamp_ms
+    if isinstance(timestamp_ms, np.integer):
+        return int(timestamp_ms)
+    raise TypeError(
+        f"a timer is set to whole milliseconds since the epoch, an int, and not to {timestamp_ms!r}"
+    )

@@ -1,0 +1,123 @@
+"""Batches on which the head of a chain works before it is their turn: those that wait at its input.
+
+A batch stays where it lies until what was begun for it is ready. So its channel waits, and what is
+behind it in the channel; other channels go on. An unaligned barrier overtakes it like any row at an
+input, and an aligned one waits for it. How many are on their way is bounded by the channels' credits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from rheos.core.operators.contract import Begun
+from rheos.core.protocol.elements import Element
+from rheos.core.protocol.ids import ChannelId
+from rheos.core.task.in_flight import InFlight
+from rheos.core.task.inputs import Channel, InputGate
+from rheos.core.task.tree import OperatorTree, Work
+
+
+class WorkAhead:
+    """For one chain whose head is an asynchronous operator."""
+
+    def __init__(
+        self, tree: OperatorTree[None], gate: InputGate, may_take: Callable[[Channel], bool] | None
+    ) -> None:
+        """`may_take` says of a channel with an element whether the chain may take that now."""
+        self._tree = tree
+        self._gate = gate
+        self._may_take = may_take
+        self._begun: dict[ChannelId, deque[Begun]] = {channel.id: deque() for channel in gate.channels}
+        """For the first batches in the queue of each channel."""
+        self._restored: list[Begun] = []
+        """For the rows in flight that are next."""
+
+    def take(self) -> tuple[Channel, Element] | None:
+        """The next element of a channel, where it is not a batch that is still worked on."""
+        for channel in self._gate.channels:
+            begun = self._begun[channel.id]
+            batches = [element for element in channel.queue if isinstance(element, pa.RecordBatch)]
+            begun.extend(self._tree.begin(channel.port, batch) for batch in batches[len(begun) :])
+        return self._gate.take(self._is_ready)
+
+    def _is_ready(self, channel: Channel) -> bool:
+        if self._may_take is not None and not self._may_take(channel):
+            return False
+        if not isinstance(channel.queue[0], pa.RecordBatch):
+            return True
+        return self._tree.is_ready(self._begun[channel.id][0])
+
+    def finish(self, channel: Channel, batch: pa.RecordBatch) -> Work[None]:
+        """What comes of a batch that was just taken."""
+        return self._tree.finish(self._begun[channel.id].popleft(), batch)
+
+    def early(self) -> tuple[Channel, bool, Work[None]] | None:
+        """What comes of rows that may leave before those ahead of them, and whether a batch of the
+        channel is processed with that: called where nothing could be taken. What is left of a batch
+        stays where it lies, or goes into the batch ahead of it; so does a batch of which no row may
+        leave yet, or small ones would keep the credits from the rows behind them."""
+        for channel in self._gate.channels:
+            if channel.blocked or not channel.queue:
+                continue
+            if self._may_take is not None and not self._may_take(channel):
+                continue
+            queue, begun = channel.queue, self._begun[channel.id]
+            for place in range(len(begun)):
+                batch = queue[place]
+                if not isinstance(batch, pa.RecordBatch):
+                    break
+                parted = begun[place].part(batch)
+                if parted is None:
+                    if self._join(queue, begun, place):
+                        del queue[place], begun[place]
+                        return channel, True, _nothing()
+                    continue
+                queue[place] = parted.stays
+                frees = not parted.stays.num_rows or self._join(queue, begun, place)
+                if frees:
+                    del queue[place], begun[place]
+                leaves = self._gate.merged(channel, parted.leaves)
+                return channel, frees, self._tree.finish(parted.begun, leaves)
+        return None
+
+    def _join(self, queue: deque[Element], begun: deque[Begun], place: int) -> bool:
+        """Puts what is left of a batch into the one ahead of it, where that may be."""
+        if not place:
+            return False
+        joined = begun[place - 1].joined(begun[place])
+        ahead, batch = queue[place - 1], queue[place]
+        if joined is None or not isinstance(ahead, pa.RecordBatch):
+            return False
+        begun[place - 1] = joined
+        queue[place - 1] = pa.concat_batches([ahead, batch])
+        return True
+
+    def restored(self, rows: InFlight) -> Work[None] | None:
+        """What comes of rows that were in flight; None while they are worked on: they are asked for
+        again. Those on their way to an operator behind the head are that one's."""
+        if rows.operator != self._tree.chain.operators[0].id:
+            return self._tree.in_flight(rows)
+        if not self._restored:
+            self._restored = [self._tree.begin(rows.port, batch) for batch in rows.batches]
+        if not all(map(self._tree.is_ready, self._restored)):
+            return None
+        begun, self._restored = self._restored, []
+        return self._finish_all(begun, rows)
+
+    def _finish_all(self, begun: list[Begun], rows: InFlight) -> Work[None]:
+        for each, batch in zip(begun, rows.batches, strict=True):
+            yield from self._tree.finish(each, batch)
+
+    def wake_after_us(self) -> int | None:
+        """When to ask again, if no completion wakes before: called where nothing could be taken."""
+        first = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
+        # The gate does not ask of a channel that is held for a barrier, and its work goes on, too.
+        waiting = [each for each in first if not self._tree.is_ready(each)]
+        return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)
+
+
+def _nothing() -> Work[None]:
+    yield from ()

@@ -1,0 +1,81 @@
+"""What a chain gives at a barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from rheos.core.protocol.control import Cost, Totals
+from rheos.core.protocol.elements import BarrierKind
+from rheos.core.protocol.ids import ChainId, CheckpointId, OperatorId
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.core.task.in_flight import InFlight
+from rheos.core.task.inputs import Recording
+
+
+@dataclass(slots=True)
+class ChainSnapshot:
+    """One chain's share of a checkpoint. The engine has it from the moment the snapshot is taken; it is
+    complete when the barrier is sent on and all rows that it has overtaken are known."""
+
+    chain: ChainId
+    checkpoint: CheckpointId
+    kind: BarrierKind
+    snapshots: Sequence[tuple[OperatorId, Snapshot]]
+    savepoint: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]
+    """Of a savepoint: the whole state."""
+    totals: Totals
+    """As they stood at the barrier."""
+    sync_us: int
+    """How long the synchronous part took."""
+    since_us: int
+    """When the first barrier came."""
+    aligned_us: int
+    """When the snapshot was taken."""
+    forwarded: bool = False
+    """Whether the barrier is sent on."""
+    overtaken: Sequence[InFlight] = ()
+    """Rows of the chain's outputs that the barrier has overtaken, and restored ones that had not been
+    processed."""
+    recording: Recording | None = None
+    """Rows at the chain's input that it has overtaken."""
+    ports: Sequence[InFlight] = ()
+    """Where the recorded rows were going, by port: without rows."""
+
+    @property
+    def complete(self) -> bool:
+        return self.forwarded and (self.recording is None or self.recording.complete)
+
+    @property
+    def has_deltas(self) -> bool:
+        """Whether it holds only what has changed since the chain's snapshot before."""
+        return any(
+            part.mode is PartMode.DELTA for _, snapshot in self.snapshots for part in snapshot.parts
+        )
+
+    def in_flight(self) -> list[InFlight]:
+        """Once complete: all rows that the barrier has overtaken, those of a channel in their order."""
+        found = list(self.overtaken)
+        if self.recording is not None:
+            by_port: list[list[pa.RecordBatch]] = [[] for _ in self.ports]
+            for port, batch in self.recording.batches:
+                by_port[port].append(batch)
+            found += [
+                replace(port, batches=rows)
+                for port, rows in zip(self.ports, by_port, strict=True)
+                if rows
+            ]
+        return found
+
+    def cost(self, in_flight: Sequence[InFlight]) -> Cost:
+        ended_us = self.aligned_us
+        if self.recording is not None and self.recording.ended_us is not None:
+            ended_us = self.recording.ended_us
+        return Cost(
+            sync_us=self.sync_us,
+            align_us=max(ended_us - self.since_us, 0),
+            in_flight_bytes=sum(rows.size_bytes for rows in in_flight),
+            unaligned=self.recording is not None or bool(self.overtaken),
+        )

@@ -1,0 +1,440 @@
+"""One slot of a job: subtask i of every chain, stepped by a loop that owns clock and sockets.
+
+The engine has one thread. `step` handles finished I/O and inbound elements and then lets the chains
+run, the most downstream first, so that what can move moves before more is made. There is no
+deadlock: a chain that only feeds sinks, or the head of a loop, can always run, and its running gives
+credit to those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial, reduce
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.core.connectors.contract import Split
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Operator, OperatorContext, Restored
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.core.protocol import control
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
+from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, JobId, OperatorId
+from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
+from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.task.caught_up import CaughtUpReporter
+from rheos.core.task.chain import ChainRunner
+from rheos.core.task.checkpoints import SubtaskCheckpoints
+from rheos.core.task.commits import Committing
+from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.core.task.deadlines import earlier
+from rheos.core.task.drift import DriftReporter
+from rheos.core.task.figures import ProcessReadings, slot_readings
+from rheos.core.task.found_splits import FoundSplits
+from rheos.core.task.in_flight import InFlight, restored_batches, without_in_flight
+from rheos.core.task.inputs import InputGate
+from rheos.core.task.latency import LatencyMarkers
+from rheos.core.task.loop_room import LoopRoom
+from rheos.core.task.outputs import OutputEdge, Outputs
+from rheos.core.task.pacing import pacing
+from rheos.core.task.source_phases import PhaseReporter
+from rheos.core.task.traffic import Ran, TimeSpent
+from rheos.core.task.tree import OperatorTree
+
+_RECEIVE_AT_ONCE = 64
+
+
+class Lifecycle(Enum):
+    RUNNING = "running"
+    DRAINED = "all input processed; waits for the final checkpoint"
+    DONE = "released by the driver"
+
+
+class Step(NamedTuple):
+    """What a step came to."""
+
+    worked: bool
+    """Whether anything was done."""
+    wake_after_us: int | None
+    """When to step again if nothing arrives; None at once, as there may be more to do."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Which subtask of which attempt an engine is, and what it begins with."""
+
+    job: JobId
+    """As its sinks know it."""
+    attempt: Attempt
+    subtask: int
+    splits: Mapping[OperatorId, Sequence[Split]]
+    """Every source's whole list."""
+    restored: Mapping[OperatorId, Restored]
+    state: StateConfig = field(default_factory=StateConfig)
+    scratch: str | None = None
+    """A local folder of this subtask alone, which need not exist yet and goes with the task; None where
+    there is no disk."""
+
+
+class SubtaskEngine:
+    """Runs one slot. The runtime calls `deliver` for each control message and `step` in a loop."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        assignment: Assignment,
+        config: TaskConfig,
+        *,
+        transport: Transport,
+        clock: Clock,
+        io: TaskIo,
+        snapshots: SnapshotWriter,
+        report: Callable[[control.ToMaster], None],
+        open_store: Callable[[str], Store],
+        process: ProcessReadings = list,
+        thread: ThreadTimes = lambda: None,
+    ) -> None:
+        """`open_store` opens the folder of a savepoint; it is called on the I/O executor. `process`
+        reads the figures of the process that hosts it, `thread` what the thread has that steps it."""
+        self.lifecycle = Lifecycle.RUNNING
+        self._assignment = assignment
+        self._attempt = assignment.attempt
+        self._subtask = assignment.subtask
+        self._config = config
+        self._transport = transport
+        self._clock = clock
+        self._io = io
+        self._process = process
+        self._report = report
+        self._plan = plan
+        self._operators: dict[OperatorId, Operator] = {}
+        self._feedback = frozenset(edge.id for edge in plan.edges if edge.feedback)
+        self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
+        """How many operators share the memory for state: those whose input is keyed."""
+        self._rooms: dict[ChainId, LoopRoom] = {}
+        self._chains = [self._build_chain(chain) for chain in plan.chains]
+        self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
+        self._turn: ChainRunner | None = None
+        """The chain that has been called last."""
+        self._gates = {
+            edge_id: chain.gate
+            for chain in self._chains
+            if chain.gate is not None
+            for edge_id in chain.chain.inputs
+        }
+        self._committing = Committing(self._operators, io, clock.monotonic_us)
+        self._checkpoints = SubtaskCheckpoints(
+            self._attempt,
+            self._subtask,
+            len(self._chains),
+            plan.max_parallelism,
+            self._operators,
+            self._committing,
+            snapshots=snapshots,
+            open_store=open_store,
+            io=io,
+            clock=clock,
+            report=report,
+        )
+        self._pacing = pacing(plan, config, self._turns, clock, thread)
+        self._busy_us = 0
+        self._blocked_us = 0
+        self._was_blocked = False
+        self._last_end_us = clock.monotonic_us()
+        self._next_progress_us = clock.monotonic_us() + config.progress_interval_us
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_chain(self, chain: Chain) -> ChainRunner:
+        edges = {edge.id: edge for edge in self._plan.edges}
+        parallelism = self._plan.parallelism
+        channels = [
+            (ChannelId(edge.id, sender, self._subtask), edge.target_port)
+            for edge in (edges[id] for id in chain.inputs)
+            for sender in edge.peers(self._subtask, parallelism)
+        ]
+        heads = {other.id: other.operators[0] for other in self._plan.chains}
+        sources = {id: head.id for id, head in heads.items() if isinstance(head.spec, SourceSpec)}
+        sending = {
+            edge.id: OutputEdge(
+                edge,
+                self._subtask,
+                parallelism,
+                self._plan.width(edge.source),
+                self._plan.width(edge.target),
+                self._plan.max_parallelism,
+                self._config,
+                self._transport,
+                self._clock,
+                polls=not channels,
+                ahead=heads[edge.target].is_asynchronous,
+            )
+            for edge in self._plan.edges
+            if edge.source == chain.id
+        }
+        blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
+        gate = None
+        if channels:
+            untimed = _untimed(chain.operators[0])
+            gate = InputGate(
+                channels,
+                self._clock.monotonic_us,
+                blocking=blocking,
+                untimed=untimed,
+                feedback=self._feedback,
+                cycle=[edge.id for edge in self._plan.edges if edge.loop is not None],
+            )
+            if gate.of_loop:
+                self._rooms[chain.id] = LoopRoom(chain.operators[0], gate, self._config.batch_rows)
+        # A loop's head is built before its body.
+        loops = [loop for id in chain.inputs if (loop := edges[id].loop) is not None]
+        room = self._rooms[loops[0]] if loops else None
+        outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
+        return ChainRunner(
+            OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
+            gate,
+            outputs,
+            self._transport,
+            self._clock,
+            self._attempt,
+            self._config,
+            room,
+            LatencyMarkers(chain, sources, self._clock, self._config.progress_interval_us),
+        )
+
+    def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:
+        scratch = self._assignment.scratch
+        ctx = OperatorContext(
+            job=self._assignment.job,
+            attempt=self._attempt,
+            operator=planned.id,
+            name=planned.name,
+            site=planned.site,
+            subtask=self._subtask,
+            parallelism=width,
+            max_parallelism=self._plan.max_parallelism,
+            ports=planned.ports,
+            outputs=planned.outputs,
+            clock=self._clock,
+            io=self._io,
+            batch_rows=self._config.batch_rows,
+            state=self._assignment.state,
+            state_bytes=self._assignment.state.memory_bytes // max(self._sharing, 1),
+            scratch=None if scratch is None else f"{scratch}/{safe_name(planned.id)}",
+            program=self._plan.context,
+        )
+        operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
+        self._operators[planned.id] = operator
+        return operator
+
+    def open(self) -> None:
+        """Opens every operator with its restored state. Called once, before all that follows."""
+        for chain in self._chains:
+            self._turn = chain
+            ids = [planned.id for planned in chain.chain.operators]
+            restored = self._assignment.restored
+            chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
+        self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
+        self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
+        self._found = FoundSplits(self._subtask, self._operators)
+        now_us = self._clock.monotonic_us
+        self._drift = DriftReporter(self._attempt, self._subtask, self._operators, now_us)
+        reporters = (self._phases, self._caught_up, self._drift)
+        self._reporters = [reporter for reporter in reporters if reporter.watches]
+        for chain in self._chains:
+            # What had come further is ahead: also where a changed program has made one chain of two.
+            for planned in reversed(chain.chain.operators):
+                chain.restore(self._in_flight(planned, IN_FLIGHT_INPUT))
+                chain.restore(self._in_flight(planned, IN_FLIGHT_OUTPUT))
+
+    def _in_flight(self, planned: PlannedOperator, prefix: str) -> Iterable[InFlight]:
+        restored = self._assignment.restored.get(planned.id, {})
+        for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
+            yield InFlight.to(planned, port, [batch], sent=prefix == IN_FLIGHT_INPUT)
+
+    # --- control ----------------------------------------------------------------------------------
+
+    def deliver(self, message: control.ToTask) -> None:
+        """A message of the master. One of another attempt is ignored."""
+        if message.attempt != self._attempt:
+            return
+        match message:
+            case control.TriggerCheckpoint(checkpoint=checkpoint, savepoint=savepoint):
+                self._checkpoints.triggered(message)
+                kind = BarrierKind.CHECKPOINT if savepoint is None else BarrierKind.SAVEPOINT
+                for chain in self._chains:
+                    chain.trigger(checkpoint, kind)
+            case control.CheckpointComplete(checkpoint=checkpoint):
+                self._committing.complete(checkpoint)
+                for operator in self._operators.values():
+                    operator.completed(checkpoint)
+            case control.SinkPublished(operator=published, checkpoint=checkpoint):
+                self._committing.published(published, checkpoint)
+            case control.CheckpointAborted(checkpoint=checkpoint):
+                for chain in self._chains:
+                    chain.abort(checkpoint)
+                self._checkpoints.aborted(checkpoint)
+            case control.Drain():
+                for chain in self._chains:
+                    chain.drain()
+            case control.OpenPhase():
+                self._phases.opened(message)
+            case control.SplitsFound():
+                self._report(self._found.take(message))
+            case control.Align():
+                self._drift.heard(message)
+            case control.SampleStacks():
+                pass  # Threads are its host's.
+            case control.Finish() | control.Cancel():
+                self.lifecycle = Lifecycle.DONE
+
+    # --- the step ---------------------------------------------------------------------------------
+
+    def step(self) -> Step:
+        """One turn of the loop. Raises the RheosError that ends the attempt."""
+        began_us = self._clock.monotonic_us()
+        restless = worked = self._finish_commits()
+        for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
+            self._gates[channel.edge].offer(channel, element)
+            if channel.edge in self._feedback and isinstance(element, pa.RecordBatch):
+                # A loop never waits for itself: what comes round is bounded at its head.
+                self._transport.release(channel)
+            worked = True
+        blocked = False
+        turn_us = began_us
+        for chain, spent in self._turns:
+            self._turn = chain
+            ran = chain.run()
+            sent = chain.pump()
+            worked |= sent or ran.worked
+            blocked |= ran.blocked
+            restless |= ran is Ran.WORKED or (sent and ran.blocked)
+            for taken in chain.take_snapshots():
+                self._checkpoints.gather(taken)
+            now_us = self._clock.monotonic_us()
+            spent.turn(ran, turn_us, now_us)
+            turn_us = now_us
+        for reporter in self._reporters:
+            for news in reporter.poll():
+                self._report(news)
+        if self._checkpoints.busy:
+            restless |= self._checkpoints.poll()
+        if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
+            for chain in self._chains:
+                # While the job has not finished: an error of theirs still fails it.
+                self._turn = chain
+                chain.close_functions()
+            self.lifecycle = Lifecycle.DRAINED
+            self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
+        worked |= restless
+        # What goes round a loop may let a chain go on that has had its turn.
+        restless |= worked and bool(self._feedback)
+        now_us = self._clock.monotonic_us()
+        if self._was_blocked:
+            self._blocked_us += began_us - self._last_end_us
+        if worked:
+            self._busy_us += now_us - began_us
+            self._pacing.turned(now_us - began_us, now_us)
+        elif blocked:
+            self._blocked_us += now_us - began_us
+        self._was_blocked = blocked and not restless
+        self._last_end_us = now_us
+        if now_us >= self._next_progress_us:
+            self._next_progress_us = now_us + self._config.progress_interval_us
+            self.report_progress()
+        return Step(worked, None if restless else self._wake_after_us(now_us))
+
+    def _wake_after_us(self, now_us: int) -> int:
+        """How long nothing but an arrival can make work."""
+        next_us = earlier(self._next_progress_us, self._committing.next_us())
+        assert next_us is not None
+        wake_us = next_us - now_us
+        now_ms: int | None = None
+        for chain in self._chains:
+            next_us = chain.next_us()
+            if next_us is not None:
+                wake_us = min(wake_us, next_us - now_us)
+            timer_ms = chain.next_timer_ms()
+            if timer_ms is not None:
+                now_ms = self._clock.now_ms() if now_ms is None else now_ms
+                wake_us = min(wake_us, (timer_ms - now_ms) * 1000)
+        return max(wake_us, 0)
+
+    def _finish_commits(self) -> bool:
+        committed = self._committing.poll()
+        if committed is None:
+            return False
+        self._report(
+            control.Committed(attempt=self._attempt, subtask=self._subtask, checkpoint=committed)
+        )
+        return True
+
+    def at_work(self) -> OperatorId | None:
+        """Return the operator that this thread works for: the sink whose commits are handled, else the
+        operator that is called, or was last. Called by the thread that steps, at any moment."""
+        if self._committing.at is not None:
+            return self._committing.at
+        return None if self._turn is None else self._turn.at
+
+    # --- reports and the end ----------------------------------------------------------------------
+
+    def report_progress(self) -> None:
+        """Sends the subtask's figures; also called once more before it leaves."""
+        totals = _sum(chain.totals() for chain in self._chains)
+        watermarks = {
+            str(planned.id): runner.watermark_ms
+            for runner in self._chains
+            if runner.watermark_ms > MIN_TIMESTAMP_MS
+            for planned in runner.chain.operators
+        }
+        self._report(
+            control.Progress(
+                attempt=self._attempt,
+                subtask=self._subtask,
+                step_us=self._clock.monotonic_us(),
+                records_in=totals.records_in,
+                records_out=totals.records_out,
+                watermark_ms=watermarks,
+                busy_us=self._busy_us,
+                blocked_us=self._blocked_us,
+                counters=totals.counters,
+                strangers=self._transport.strangers(),
+                accumulated=totals.accumulated,
+                gauges={
+                    name: shown for chain in self._chains for name, shown in chain.gauges().items()
+                },
+                readings=[
+                    *slot_readings(reversed(self._turns), self._committing, self._clock.now_ms()),
+                    *self._pacing.readings(),
+                    *self._process(),
+                ],
+            )
+        )
+
+    def close(self) -> None:
+        """Closes every operator; what sinks have not prepared is dropped."""
+        failure: Exception | None = None
+        for chain in self._chains:
+            try:
+                chain.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def _untimed(head: PlannedOperator) -> list[int]:
+    """The ports without event time, where others have it."""
+    untimed = [number for number, port in enumerate(head.ports) if not port.type.event_time]
+    return untimed if len(untimed) < len(head.ports) else []
+
+
+def _sum(totals: Iterable[control.Totals]) -> control.Totals:
+    return reduce(control.Totals.plus, totals, control.Totals())

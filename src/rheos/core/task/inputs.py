@@ -1,0 +1,415 @@
+"""The input of a chain: its channels, their barriers, and their merged watermark. Pure.
+
+Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of a checkpoint
+is not read until all channels have. Where the gate does not block (at least once), it only counts them.
+Several checkpoints may be under way. A channel that has ended counts as having delivered every later
+barrier. If a channel brings a newer barrier and never brought an older one, its sender has given
+the older checkpoint up. A barrier of one already taken or aborted is dropped.
+
+Channels that come round a loop to its head take no part in that: the head has its barrier from the
+others, and records what comes round before it (IT1). Nor do they say anything of time.
+
+A barrier may also overtake: then the rows before it are recorded, those queued and those still to come.
+The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and docs/protocols/iterations.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.core.protocol.elements import (
+    SWM,
+    Active,
+    Barrier,
+    BarrierKind,
+    Batch,
+    Element,
+    End,
+    Idle,
+    Lap,
+    LatencyMark,
+    Mark,
+    WatermarkMark,
+)
+from rheos.core.protocol.ids import ChannelId, CheckpointId
+from rheos.core.task.laps import LapMerger
+from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.traffic import Traffic
+from rheos.core.task.watermarks import Activity, WatermarkMerger
+
+
+class GateEvent(Enum):
+    """What a mark taken from the input means for the chain."""
+
+    WATERMARK = "the merged watermark rose"
+    ALIGNED = "every channel has delivered a barrier"
+    ENDED = "every channel has ended"
+    ACTIVITY = "the input as a whole may have fallen idle or come back"
+    LAP = "a lap of the loop has come on every channel of it"
+    LATENCY = "a latency marker has come: all rows before it are processed"
+
+
+@dataclass(slots=True)
+class Channel:
+    """One inbound channel. `queue` is bounded by the credits granted to its sender; that of feedback by
+    what the loop may hold."""
+
+    id: ChannelId
+    port: int
+    feedback: bool = False
+    """It comes round a loop, to its head."""
+    cycle: bool = False
+    """It lies on a loop."""
+    queue: deque[Element] = field(default_factory=deque)
+    blocked: int = 0
+    """The checkpoint whose barrier it has delivered and for which it is held; 0 for none."""
+    closed: bool = False
+    """Its End has arrived."""
+    ended: bool = False
+    """Its End has been taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A barrier that has come on some channel, and is not taken."""
+
+    barrier: Barrier
+    at_us: int
+    """When the first one came, by the monotonic clock."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The rows before a barrier that has overtaken them (EX12), or comes round behind them (IT1)."""
+
+    checkpoint: CheckpointId
+    pending: set[int]
+    """The channels that have not brought the barrier."""
+    batches: list[tuple[int, Batch]] = field(default_factory=list)
+    """By port; those of one channel in their order."""
+    abandoned: bool = False
+    ended_us: int | None = None
+    """When the last barrier came."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.pending and not self.abandoned
+
+
+@dataclass(slots=True)
+class _Alignment:
+    barrier: Barrier
+    lanes: set[int] = field(default_factory=set)
+    """The channels that have delivered the barrier."""
+
+
+class InputGate:
+    """Chooses what a chain takes next, and interprets the marks."""
+
+    def __init__(
+        self,
+        channels: Sequence[tuple[ChannelId, int]],
+        now_us: Callable[[], int],
+        *,
+        blocking: bool = True,
+        untimed: Collection[int] = (),
+        feedback: Collection[int] = (),
+        cycle: Collection[int] = (),
+    ) -> None:
+        """The channels, each with its port. Of several ports those that are `untimed` have no event
+        time, and do not hold back that of the others. `cycle` names the edges that lie on a loop, and
+        `feedback` those of them that lead to its head."""
+        self.channels = [
+            Channel(id, port, id.edge in feedback, id.edge in cycle) for id, port in channels
+        ]
+        self.of_loop = any(channel.feedback for channel in self.channels)
+        """Whether it is that of the head of a loop."""
+        self.feedback_rows = 0
+        """How many rows wait that have come round."""
+        self.feedback_taken = 0
+        """How many were taken of those that had."""
+        self.over = False
+        """The loop has ended: what comes round is dropped, and counted."""
+        self.dropped_rows = 0
+        self.sojourn: Sojourn | None = None
+        """Where it is to be known how long batches are here."""
+        self.lap = Lap(0, quiet=False)
+        """The last one that has come on all channels of the loop."""
+        self.latency: LatencyMark | None = None
+        """The last one that was taken."""
+        self._inflow = [channel for channel in self.channels if not channel.feedback]
+        self._of_loop = [channel for channel in self.channels if channel.cycle]
+        self._outside = [channel for channel in self.channels if not channel.cycle]
+        self._laps = LapMerger([n for n, channel in enumerate(self.channels) if channel.cycle])
+        self._now_us = now_us
+        self._blocking = blocking
+        self._index = {channel.id: i for i, channel in enumerate(self.channels)}
+        self._traffic = {channel.id.edge: Traffic() for channel in self.channels}
+        """What has come, by edge."""
+        self._next = 0
+        self._watermarks = WatermarkMerger(
+            len(channels),
+            [n for n, of in enumerate(self.channels) if of.feedback or of.port in untimed],
+        )
+        self._arrivals: dict[CheckpointId, Arrival] = {}
+        self._alignments: dict[CheckpointId, _Alignment] = {}
+        self._recordings: list[Recording] = []
+        self._passed = 0
+        """No barrier up to this checkpoint is of interest any more."""
+        self._aborted: set[CheckpointId] = set()
+        """Nor are those of these, which are later."""
+
+    @property
+    def watermark_ms(self) -> int:
+        return self._watermarks.watermark_ms
+
+    @property
+    def idle(self) -> bool:
+        return self._watermarks.idle
+
+    @property
+    def ended(self) -> bool:
+        return all(channel.ended for channel in self._inflow)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing will arrive any more."""
+        return all(channel.closed for channel in self._inflow)
+
+    def traffic(self) -> Iterator[tuple[int, Traffic, int]]:
+        """By edge: what has come, and how many elements wait."""
+        for edge, came in self._traffic.items():
+            yield edge, came, sum(len(c.queue) for c in self.channels if c.id.edge == edge)
+
+    @property
+    def holds_loop(self) -> bool:
+        """Whether a channel of the loop is held for a barrier."""
+        return any(channel.blocked for channel in self._of_loop)
+
+    # --- elements ---------------------------------------------------------------------------------
+
+    def offer(self, id: ChannelId, element: Element) -> None:
+        """An element has arrived on the channel."""
+        lane = self._index[id]
+        channel = self.channels[lane]
+        assert not channel.closed, f"EX5: {id} sent {element} after its end"
+        if channel.feedback and isinstance(element, pa.RecordBatch):
+            if self.over:
+                self.dropped_rows += element.num_rows
+                return
+            self.feedback_rows += element.num_rows
+        channel.queue.append(element)
+        if self._recordings:
+            self._record(lane, element)
+        if element.__class__ is pa.RecordBatch:
+            self._traffic[id.edge].add(element)
+            if self.sojourn is not None:
+                self.sojourn.arrived(element)
+        else:
+            self._arrived(channel, element)
+
+    def _arrived(self, channel: Channel, mark: Element) -> None:
+        if isinstance(mark, Barrier):
+            if self._is_live(mark.checkpoint) and mark.checkpoint not in self._arrivals:
+                self._arrivals[mark.checkpoint] = Arrival(mark, self._now_us())
+        elif isinstance(mark, End):
+            channel.closed = True
+
+    def take(self, ready: Callable[[Channel], bool] | None = None) -> tuple[Channel, Element] | None:
+        """The next element of a channel that may be read, round robin; None if no channel has one.
+        `ready` says of a channel with an element whether that may be taken yet."""
+        count = len(self.channels)
+        for step in range(count):
+            i = (self._next + step) % count
+            channel = self.channels[i]
+            if channel.queue and not channel.blocked and (ready is None or ready(channel)):
+                self._next = (i + 1) % count
+                element = channel.queue.popleft()
+                self._left(channel, element)
+                return channel, element
+        return None
+
+    def take_rows(self, edge: int, max_rows: int) -> tuple[Channel, Batch] | None:
+        """Rows that are next on a channel of the edge that may be read, round robin: no more than
+        `max_rows`; None if no channel has such."""
+        count = len(self.channels)
+        for step in range(count):
+            i = (self._next + step) % count
+            channel = self.channels[i]
+            if not channel.queue or channel.blocked or channel.id.edge != edge:
+                continue
+            element = channel.queue[0]
+            if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:
+                self._next = (i + 1) % count
+                channel.queue.popleft()
+                self._left(channel, element)
+                return channel, element
+        return None
+
+    def _left(self, channel: Channel, taken: Element) -> None:
+        if self.sojourn is not None:
+            self.sojourn.took(taken)
+        if channel.feedback and isinstance(taken, pa.RecordBatch):
+            self.feedback_rows -= taken.num_rows
+            self.feedback_taken += taken.num_rows
+
+    def merged(self, channel: Channel, batch: Batch) -> Batch:
+        """The batch, just taken from the channel, with its `__swm` merged with what the other channels
+        have reached: it never falls, and is at or above `watermark_ms`."""
+        column = batch.schema.get_field_index(SWM)
+        if column < 0:
+            return batch
+        reached = np.maximum.accumulate(batch.column(column).to_numpy())
+        others_ms = self._watermarks.others(self._index[channel.id])
+        np.clip(reached, None, others_ms, out=reached)
+        np.clip(reached, self.watermark_ms, None, out=reached)
+        return batch.set_column(column, batch.schema.field(column), pa.array(reached))
+
+    def interpret(self, channel: Channel, mark: Mark) -> list[GateEvent]:
+        """What the mark, just taken from the channel, means; in the order to act in."""
+        lane = self._index[channel.id]
+        match mark:
+            case WatermarkMark() | Idle() | Active() if self.of_loop:
+                return []  # A loop has no event time.
+            case WatermarkMark(timestamp_ms):
+                was_idle = self.idle
+                rose = self._watermarks.advance(lane, timestamp_ms)
+                events = [GateEvent.ACTIVITY] if was_idle != self.idle else []
+                return [*events, GateEvent.WATERMARK] if rose else events
+            case Idle() | Active():
+                activity = Activity.IDLE if isinstance(mark, Idle) else Activity.ACTIVE
+                rose = self._watermarks.set_activity(lane, activity)
+                return [GateEvent.WATERMARK, GateEvent.ACTIVITY] if rose else [GateEvent.ACTIVITY]
+            case Barrier():
+                return self._delivered(lane, mark)
+            case End():
+                channel.ended = True
+                rose = self._watermarks.set_activity(lane, Activity.ENDED)
+                events = [GateEvent.WATERMARK] if rose and not self.of_loop else []
+                if self.aligned() is not None:
+                    events.append(GateEvent.ALIGNED)
+                if self.ended:
+                    events.append(GateEvent.ENDED)
+                elif self.idle:
+                    events.append(GateEvent.ACTIVITY)
+                return [*events, *self._lapped()]
+            case LatencyMark():
+                self.latency = mark
+                return [GateEvent.LATENCY]
+            case Lap():
+                self._laps.came(lane, mark)
+                return self._lapped()
+
+    def _lapped(self) -> list[GateEvent]:
+        """Of a lap that goes on: it has come on all channels of the loop, and the others have ended."""
+        lap = self._laps.merged() if all(channel.ended for channel in self._outside) else None
+        if lap is None:
+            return []
+        self.lap = lap
+        return [GateEvent.LAP]
+
+    # --- barriers ---------------------------------------------------------------------------------
+
+    def _is_live(self, checkpoint: CheckpointId) -> bool:
+        return checkpoint > self._passed and checkpoint not in self._aborted
+
+    def _delivered(self, lane: int, barrier: Barrier) -> list[GateEvent]:
+        checkpoint = barrier.checkpoint
+        if not self._is_live(checkpoint):
+            return []
+        for older in [n for n, a in self._alignments.items() if n < checkpoint and lane not in a.lanes]:
+            self.abort(older)
+        alignment = self._alignments.setdefault(checkpoint, _Alignment(barrier))
+        alignment.lanes.add(lane)
+        if self._blocking or barrier.kind is BarrierKind.SAVEPOINT:
+            self.channels[lane].blocked = checkpoint
+        return [GateEvent.ALIGNED] if self.aligned() is not None else []
+
+    def aligned(self) -> Arrival | None:
+        """The earliest barrier that all channels but feedback have delivered, where there is one."""
+        for checkpoint in sorted(self._alignments):
+            lanes = self._alignments[checkpoint].lanes
+            if all(
+                i in lanes or channel.ended or channel.feedback
+                for i, channel in enumerate(self.channels)
+            ):
+                return self._arrivals[checkpoint]
+        return None
+
+    def earliest(self) -> Arrival | None:
+        """The earliest barrier that has arrived and is not taken."""
+        return self._arrivals[min(self._arrivals)] if self._arrivals else None
+
+    def finish_alignment(self, checkpoint: CheckpointId) -> None:
+        """The chain has taken its snapshot: channels are read again."""
+        self._passed = max(self._passed, checkpoint)
+        for passed in [n for n in self._arrivals if n <= checkpoint]:
+            self._drop(passed)
+        self._aborted = {n for n in self._aborted if n > self._passed}
+
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is aborted: nothing is held or recorded for it any longer."""
+        if checkpoint > self._passed:
+            self._aborted.add(checkpoint)
+        self._drop(checkpoint)
+        for recording in self._recordings:
+            if recording.checkpoint == checkpoint:
+                self._abandon(recording)
+        self._recordings = [r for r in self._recordings if not r.abandoned]
+
+    def _drop(self, checkpoint: CheckpointId) -> None:
+        self._arrivals.pop(checkpoint, None)
+        self._alignments.pop(checkpoint, None)
+        for channel in self.channels:
+            if channel.blocked == checkpoint:
+                channel.blocked = 0
+
+    # --- overtaken rows ---------------------------------------------------------------------------
+
+    def overtake(self, checkpoint: CheckpointId) -> Recording:
+        """The chain has taken its snapshot though rows lie before the barrier, or are to come round
+        before it: they are recorded."""
+        delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
+        recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)
+        self._recordings.append(recording)
+        for lane, channel in enumerate(self.channels):
+            if channel.ended:
+                recording.pending.discard(lane)
+            for element in channel.queue:
+                self._record_in(recording, lane, element)
+        self.finish_alignment(checkpoint)
+        self._settle()
+        return recording
+
+    def _record(self, lane: int, element: Element) -> None:
+        for recording in self._recordings:
+            self._record_in(recording, lane, element)
+        self._settle()
+
+    def _record_in(self, recording: Recording, lane: int, element: Element) -> None:
+        if lane not in recording.pending:
+            return
+        if isinstance(element, pa.RecordBatch):
+            recording.batches.append((self.channels[lane].port, element))
+        elif isinstance(element, End):
+            recording.pending.discard(lane)
+        elif isinstance(element, Barrier) and element.checkpoint >= recording.checkpoint:
+            recording.pending.discard(lane)
+            if element.checkpoint > recording.checkpoint:
+                self._abandon(recording)
+
+    def _settle(self) -> None:
+        for recording in self._recordings:
+            if not recording.pending:
+                recording.ended_us = self._now_us()
+        self._recordings = [r for r in self._recordings if r.pending and not r.abandoned]
+
+    def _abandon(self, recording: Recording) -> None:
+        recording.abandoned = True
+        recording.batches.clear()

@@ -1,0 +1,51 @@
+"""Whether a loop takes new rows: those that come to its chains from outside. Pure.
+
+What comes round is always taken, or the loop would wait for itself; so what comes from outside has to
+wait while much goes round (IT5). It is new at the head, and where a chain of the body reads another
+stream. The chains of one subtask that lie on the loop share what is known here.
+"""
+
+from __future__ import annotations
+
+from rheos.core.errors import UserFunctionError
+from rheos.core.operators.iterate import IterateSpec
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.task.inputs import InputGate
+
+
+class LoopRoom:
+    """The room of one loop in one subtask."""
+
+    def __init__(self, head: PlannedOperator, gate: InputGate, batch_rows: int) -> None:
+        """`gate` is the head's. A loop in which no more than `batch_rows` wait has room."""
+        assert isinstance(head.spec, IterateSpec)
+        self._head = head
+        self._capacity = head.spec.capacity
+        self._gate = gate
+        self._batch_rows = batch_rows
+        self._full_until = 0
+        """How many rows must have gone round before new ones are taken into a loop that is full."""
+
+    def check(self) -> None:
+        """Raises UserFunctionError where more rows wait to go round than the loop may hold."""
+        if self._gate.feedback_rows > self._capacity:
+            raise UserFunctionError(
+                f"{self._gate.feedback_rows:,} rows wait to go round again in one subtask, and "
+                f"{self._capacity:,} may",
+                site=self._head.site,
+                operator=self._head.name,
+                hint="the body sends more rows round than it gets: have it send fewer, or give the "
+                "loop more room: iterate(body, capacity=...)",
+            )
+
+    def admits(self, *, awaited: bool) -> bool:
+        """Whether new rows may be taken now. Behind them may be a barrier that is `awaited`; then some
+        are taken each time that all which waited has gone round once, so that a loop that is full has
+        its checkpoints, and still as much room as it frees."""
+        if self._gate.feedback_rows <= self._batch_rows:
+            return True
+        return awaited and self._gate.feedback_taken >= self._full_until
+
+    def admitted(self) -> None:
+        """New rows were taken."""
+        self._full_until = self._gate.feedback_taken + self._gate.feedback_rows

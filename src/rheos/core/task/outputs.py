@@ -1,0 +1,382 @@
+"""The outputs of a chain: rows cut per target, buffered, and sent while there is credit.
+
+A full buffer is sent as soon as there is credit. One that is not full is sent after the buffer timeout,
+once nothing of its channel is on the way or waits at the receiver: rows that are behind others gather
+here, and go as one batch. Marks keep their place behind buffered rows; a watermark behind them is
+replaced by a newer one. Where a barrier may overtake (an unaligned checkpoint), what its rows are
+behind is written beyond the bound, marks wait in their place among the rows, and the barrier goes
+before all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from rheos.core.plan.physical import Edge, PlannedOperator
+from rheos.core.protocol.elements import (
+    Barrier,
+    Batch,
+    Element,
+    End,
+    LatencyMark,
+    Mark,
+    WatermarkMark,
+)
+from rheos.core.protocol.ids import ChannelId
+from rheos.core.protocol.ports import Clock, Transport
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.deadlines import earlier
+from rheos.core.task.in_flight import InFlight
+from rheos.core.task.routing import router
+from rheos.core.task.traffic import Traffic
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What waits to be sent on one channel."""
+
+    channel: ChannelId
+    pieces: list[Batch] = field(default_factory=list)
+    rows: int = 0
+    since_us: int = 0
+    """When the oldest buffered row came."""
+    watermark: WatermarkMark | None = None
+    """Follows the buffered rows."""
+    latency: LatencyMark | None = None
+    """Follows them, too."""
+    sealed: deque[Element] = field(default_factory=deque)
+    """What goes before the buffered rows: rows and marks that an overdraft has left."""
+    held: bool = False
+    """Whether it waits for credit with a full buffer, or sealed elements."""
+    ended: bool = False
+    """Its End is sent."""
+
+    def marks(self) -> Iterator[Mark]:
+        """Takes out those that follow the buffered rows."""
+        if self.watermark is not None:
+            yield self.watermark
+            self.watermark = None
+        if self.latency is not None:
+            yield self.latency
+            self.latency = None
+
+
+class OutputEdge:
+    """The sending side of one edge in one subtask."""
+
+    def __init__(
+        self,
+        edge: Edge,
+        subtask: int,
+        parallelism: int,
+        senders: int,
+        width: int,
+        max_parallelism: int,
+        config: TaskConfig,
+        transport: Transport,
+        clock: Clock,
+        *,
+        polls: bool = False,
+        ahead: bool = False,
+    ) -> None:
+        """Of `parallelism` subtasks on each side `senders` have rows, and `width` take them. `polls`:
+        the rows are a source's. `ahead`: the receiver works on several batches of a channel at once."""
+        self.edge = edge
+        self.traffic = Traffic()
+        """What was sent."""
+        self._granted = config.credits
+        self._transport = transport
+        self._clock = clock
+        self._polls = polls
+        self._router = router(edge, subtask, senders, width, max_parallelism)
+        peers = edge.peers(subtask, parallelism)
+        self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
+        self._width = min(width, len(self._lanes))
+        """How many lanes rows may go by."""
+        self._next_marked = subtask % self._width
+        self._timeout_us: int | None = None
+        self._full_rows = 1
+        self._eager_from = 1 if ahead else config.credits
+        """A buffer that is not full is sent where the channel has so much credit."""
+        self._held = 0
+        """How many lanes are held."""
+        self.overdraft = False
+        """Everything is taken, also beyond the bound: for what must not be suspended any longer."""
+        self.configure(config)
+
+    def configure(self, config: TaskConfig) -> None:
+        """From now on buffers are as large, and wait as long, as this says."""
+        self._timeout_us = config.flush_after_us(polls=self._polls)
+        self._full_rows = config.full_rows(self._router.shares)
+        for lane in self._lanes:
+            if lane.held and not lane.sealed and lane.rows < self._full_rows:
+                self._release(lane)
+
+    def oldest_us(self) -> int | None:
+        """When the oldest row came that is buffered, by the monotonic clock."""
+        return min((lane.since_us for lane in self._lanes if lane.pieces), default=None)
+
+    @property
+    def writable(self) -> bool:
+        """Whether rows may be written; so a buffer never holds more than it did, and one write."""
+        return self._held == 0 or self.overdraft
+
+    @property
+    def buffered_rows(self) -> int:
+        """Without what an overdraft has left."""
+        return sum(lane.rows for lane in self._lanes)
+
+    @property
+    def credits_used(self) -> int:
+        """Batches that were sent and not processed, of all channels."""
+        return sum(self._granted - self._transport.credits(lane.channel) for lane in self._lanes)
+
+    @property
+    def empty(self) -> bool:
+        return not any(lane.pieces or lane.sealed for lane in self._lanes)
+
+    def write(self, batch: Batch) -> None:
+        """Takes rows for their targets; the caller has seen `writable`."""
+        for lane, piece in self._router.route(batch):
+            self._append(self._lanes[lane], piece)
+
+    def _append(self, lane: _Lane, piece: Batch) -> None:
+        if not lane.pieces:
+            lane.since_us = self._clock.monotonic_us()
+        lane.pieces.append(piece)
+        lane.rows += piece.num_rows
+        if lane.rows >= self._full_rows:
+            if not lane.sealed and self._transport.credits(lane.channel) > 0:
+                self._send(lane)
+            else:
+                self._hold(lane)
+
+    def _hold(self, lane: _Lane) -> None:
+        if not lane.held:
+            lane.held = True
+            self._held += 1
+
+    def _release(self, lane: _Lane) -> None:
+        if lane.held:
+            lane.held = False
+            self._held -= 1
+
+    def _send(self, lane: _Lane) -> None:
+        pieces = lane.pieces
+        self._send_batch(lane, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
+        lane.pieces = []
+        lane.rows = 0
+        if lane.held:
+            self._release(lane)
+        for mark in lane.marks():
+            self._transport.send_mark(lane.channel, mark)
+
+    def _send_batch(self, lane: _Lane, batch: Batch) -> None:
+        self.traffic.add(batch)
+        self._transport.send(lane.channel, batch)
+
+    def pump(self, *, force: bool = False) -> bool:
+        """Sends what is full, what has waited long enough, or with `force` all, as credit allows.
+
+        Returns whether anything was sent.
+        """
+        sent = False
+        now_us = self._clock.monotonic_us() if self._timeout_us else 0
+        for lane in self._lanes:
+            if lane.sealed:
+                sent |= self._send_sealed(lane)
+            if not lane.pieces or lane.sealed:
+                continue
+            credits = self._transport.credits(lane.channel)
+            if credits <= 0:
+                continue
+            if force or lane.rows >= self._full_rows or self._is_due(lane, credits, now_us):
+                self._send(lane)
+                sent = True
+        return sent
+
+    def _is_due(self, lane: _Lane, credits: int, now_us: int) -> bool:
+        timeout_us = self._timeout_us
+        return (
+            timeout_us is not None
+            and credits >= self._eager_from
+            and (timeout_us == 0 or now_us - lane.since_us >= timeout_us)
+        )
+
+    def next_flush_us(self) -> int | None:
+        """When the buffer timeout strikes next, by the monotonic clock; None where it does not.
+
+        Lanes that wait for credit are left out: its arrival wakes the task.
+        """
+        if self._timeout_us is None:
+            return None
+        waiting = [
+            lane.since_us
+            for lane in self._lanes
+            if lane.pieces
+            and not lane.sealed
+            and self._transport.credits(lane.channel) >= self._eager_from
+        ]
+        return min(waiting) + self._timeout_us if waiting else None
+
+    def mark(self, mark: Mark) -> None:
+        """Sends a mark to every target, behind the rows before it.
+
+        Watermarks may wait with buffered rows. For the others the caller has flushed (`empty`), or
+        they wait as well, in an overdraft.
+        """
+        for lane in self._lanes:
+            if isinstance(mark, WatermarkMark) and lane.pieces:
+                lane.watermark = mark
+            elif lane.pieces or lane.sealed:
+                assert self.overdraft or isinstance(mark, WatermarkMark), (
+                    f"EX4: edge {self.edge.id}: {mark} overtakes buffered rows"
+                )
+                self._seal(lane)
+                lane.sealed.append(mark)
+            else:
+                self._send_mark(lane, mark)
+
+    def latency(self, mark: LatencyMark) -> None:
+        """Sends a latency marker to one target, in turn, of those for which rows wait that it is
+        behind; where none wait, to the next one."""
+        count = self._width
+        order = [self._lanes[(self._next_marked + step) % count] for step in range(count)]
+        lane = next((each for each in order if each.pieces), order[0])
+        self._next_marked = (self._next_marked + 1) % count
+        if lane.ended:
+            return
+        if lane.pieces:
+            lane.latency = lane.latency or mark
+        elif lane.sealed:
+            lane.sealed.append(mark)
+        else:
+            self._transport.send_mark(lane.channel, mark)
+
+    def _send_mark(self, lane: _Lane, mark: Mark) -> None:
+        self._transport.send_mark(lane.channel, mark)
+        lane.ended |= isinstance(mark, End)
+
+    # --- overdraft and overtaking -----------------------------------------------------------------
+
+    def _seal(self, lane: _Lane) -> None:
+        """What is buffered gets its place before what comes now."""
+        if lane.pieces:
+            lane.sealed.append(pa.concat_batches(lane.pieces))
+            lane.pieces = []
+            lane.rows = 0
+            lane.sealed.extend(lane.marks())
+        self._hold(lane)
+
+    def _send_sealed(self, lane: _Lane) -> bool:
+        sent = False
+        while lane.sealed:
+            element = lane.sealed[0]
+            if not isinstance(element, pa.RecordBatch):
+                self._send_mark(lane, element)
+            elif self._transport.credits(lane.channel) > 0:
+                self._send_batch(lane, element)
+            else:
+                return sent
+            lane.sealed.popleft()
+            sent = True
+        if lane.rows < self._full_rows:
+            self._release(lane)
+        return sent
+
+    def overtake(self, barrier: Barrier) -> dict[int, list[Batch]]:
+        """Sends the barrier before all that waits here, and returns the rows it has overtaken: those of
+        each receiving subtask that any are for, in their order (EX12)."""
+        overtaken: dict[int, list[Batch]] = {}
+        for lane in self._lanes:
+            if lane.ended:
+                continue  # EX5: End counts as every later barrier.
+            waiting = [e for e in lane.sealed if isinstance(e, pa.RecordBatch)] + lane.pieces
+            if waiting:
+                overtaken[lane.channel.receiver] = waiting
+            self._transport.send_mark(lane.channel, barrier)
+        return overtaken
+
+
+class Outputs:
+    """All outputs of one subtask of a chain; `readers` has the operator behind each of them."""
+
+    def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, PlannedOperator]) -> None:
+        self.edges = edges
+        self._all = list(edges.values())
+        self.cycle = [id for id, edge in edges.items() if edge.edge.loop is not None]
+        """The edges that lie on a loop."""
+        self._readers = readers
+        self.overdraft = False
+        """Nothing waits for credit."""
+
+    def rows(self, edge: int, batch: Batch) -> Iterator[None]:
+        """Rows for an edge: waits (`yield`) while it has no room."""
+        output = self.edges[edge]
+        while not output.writable:
+            yield
+        output.write(batch)
+
+    @property
+    def writable(self) -> bool:
+        """EX8: whether work may be begun that writes to any of them."""
+        # A list: a generator costs more than the one or two edges that there mostly are.
+        return not [edge for edge in self._all if not edge.writable]
+
+    def overdraw(self, overdraft: bool) -> None:
+        """From here on rows and marks are taken beyond all bounds; or no longer."""
+        self.overdraft = overdraft
+        for edge in self._all:
+            edge.overdraft = overdraft
+
+    def pump(self) -> bool:
+        """Sends what buffers hold, as timeouts and credits allow; whether anything was sent."""
+        sent = False
+        for edge in self._all:
+            sent |= edge.pump()
+        return sent
+
+    def configure(self, config: TaskConfig) -> None:
+        """The size of buffers and their timeout, from now on."""
+        for edge in self._all:
+            edge.configure(config)
+
+    def oldest_us(self) -> int | None:
+        return min((t for e in self._all if (t := e.oldest_us()) is not None), default=None)
+
+    def next_flush_us(self) -> int | None:
+        next_us: int | None = None
+        for edge in self._all:
+            next_us = earlier(next_us, edge.next_flush_us())
+        return next_us
+
+    def flush(self) -> bool:
+        """Sends what is buffered, as credit allows. Whether a mark that must not wait may be given: no
+        rows are left that it would overtake, or it is to wait among them."""
+        for edge in self._all:
+            if not edge.empty:
+                edge.pump(force=True)
+        return self.overdraft or all(edge.empty for edge in self._all)
+
+    def mark(self, mark: Mark, edges: Iterable[int] | None = None) -> None:
+        """Sends a mark on all of them, or on some."""
+        for edge in self._all if edges is None else (self.edges[id] for id in edges):
+            edge.mark(mark)
+
+    def latency(self, mark: LatencyMark) -> None:
+        """Passes a latency marker on, but not round a loop."""
+        for edge in self._all:
+            if edge.edge.loop is None:
+                edge.latency(mark)
+
+    def overtake(self, barrier: Barrier) -> list[InFlight]:
+        """Sends the barrier before all that waits here, and returns the rows it has overtaken."""
+        return [
+            InFlight.to(self._readers[id], edge.edge.target_port, rows, sent=False, receiver=receiver)
+            for id, edge in self.edges.items()
+            for receiver, rows in edge.overtake(barrier).items()
+        ]

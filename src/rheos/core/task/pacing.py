@@ -1,0 +1,163 @@
+"""Sets the pace of a slot: watches its chains, asks a controller, and configures them.
+
+With a latency objective that is the size of batches and the buffer timeout (`pace`), without one the
+size of batches alone (`batch_time`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rheos.core.metrics import figures as f
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ports import Clock, ThreadTimes
+from rheos.core.protocol.readings import Reading
+from rheos.core.task.batch_time import BatchTime, Intake
+from rheos.core.task.chain import ChainRunner
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.pace import OBSERVE_EVERY_US, Observed, PaceController, exchanges_on_path
+from rheos.core.task.traffic import TimeSpent
+
+
+class Pacing(ABC):
+    """The engine calls `turned` after each turn of its loop."""
+
+    @abstractmethod
+    def turned(self, took_us: int, now_us: int) -> None:
+        """A turn in which something was done has ended."""
+
+    @abstractmethod
+    def readings(self) -> Iterator[Reading]:
+        """What was chosen."""
+
+
+def pacing(
+    plan: PhysicalPlan,
+    config: TaskConfig,
+    chains: Sequence[tuple[ChainRunner, TimeSpent]],
+    clock: Clock,
+    thread: ThreadTimes,
+) -> Pacing:
+    """What sets the pace of a slot with these chains; the engine counts what their time goes to."""
+    if config.latency_us is None:
+        return BatchPacing(chains, plan.parallelism, config, clock, thread)
+    exchanges = exchanges_on_path(plan.edges)
+    return ObjectivePacing(config.latency_us, exchanges, [chain for chain, _ in chains], config, clock)
+
+
+class BatchPacing(Pacing):
+    """Has no chain work on a batch for long."""
+
+    def __init__(
+        self,
+        chains: Sequence[tuple[ChainRunner, TimeSpent]],
+        parallelism: int,
+        config: TaskConfig,
+        clock: Clock,
+        thread: ThreadTimes,
+    ) -> None:
+        self._thread = thread
+        self._had = thread()
+        self._busy_us = 0
+        self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
+        self._chains = chains
+        self._config = config
+        self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
+        self._set()
+
+    def turned(self, took_us: int, now_us: int) -> None:
+        if now_us < self._next_us:
+            return
+        self._next_us = now_us + OBSERVE_EVERY_US
+        was = self._controller.rows
+        taken = [Intake(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains]
+        if self._controller.observe(taken, self._worked(sum(each.busy_us for each in taken))) != was:
+            self._set()
+
+    def _worked(self, busy_us: int) -> float:
+        """Of the time that went to the chains since the last call, the share in which they did not only
+        wait for a core."""
+        had, busy_before_us = self._had, self._busy_us
+        self._had, self._busy_us = self._thread(), busy_us
+        busy_us -= busy_before_us
+        if had is None or self._had is None or busy_us <= 0:
+            return 1.0
+        queued_us, ran_us = self._had.queued_us - had.queued_us, self._had.ran_us - had.ran_us
+        # It may have waited between its turns, too.
+        return min(max(busy_us - queued_us, ran_us) / busy_us, 1.0)
+
+    def _set(self) -> None:
+        config = replace(self._config, batch_rows=self._controller.rows)
+        for chain, _ in self._chains:
+            chain.configure(config)
+
+    def readings(self) -> Iterator[Reading]:
+        yield Reading(f.CHOSEN_ROWS.name, (), self._controller.rows)
+
+
+class ObjectivePacing(Pacing):
+    """Holds a slot to its latency objective."""
+
+    def __init__(
+        self,
+        objective_us: int,
+        exchanges: int,
+        chains: Sequence[ChainRunner],
+        config: TaskConfig,
+        clock: Clock,
+    ) -> None:
+        self._controller = PaceController(objective_us, exchanges, config.batch_rows)
+        self._objective_us = objective_us
+        self._chains = chains
+        self._config = config
+        self._clock = clock
+        self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
+        for chain in chains:
+            chain.watch_sojourn()
+        self._busy_us = 0
+        self._turn_us = 0
+        self._rows = 0
+        self._set()
+
+    def turned(self, took_us: int, now_us: int) -> None:
+        self._busy_us += took_us
+        self._turn_us = max(self._turn_us, took_us)
+        if now_us < self._next_us:
+            return
+        self._next_us = now_us + OBSERVE_EVERY_US
+        was = self._controller.pace
+        if self._controller.observe(self._seen(now_us)) != was:
+            self._set()
+
+    def _seen(self, now_us: int) -> Observed:
+        totals = [chain.totals() for chain in self._chains]
+        rows = sum(sum(each.records_in.values()) + sum(each.records_out.values()) for each in totals)
+        oldest_us = [since_us for chain in self._chains if (since_us := chain.oldest_us()) is not None]
+        waited_us = now_us - min(oldest_us, default=now_us)
+        timeout_us = self._controller.pace.buffer_timeout_us
+        seen = Observed(
+            rows=rows - self._rows,
+            busy_us=self._busy_us,
+            waited_us=max((chain.longest_sojourn_us() for chain in self._chains), default=0),
+            stuck_us=max(waited_us - timeout_us, 0),
+            turn_us=self._turn_us,
+        )
+        self._rows, self._busy_us, self._turn_us = rows, 0, 0
+        return seen
+
+    def _set(self) -> None:
+        pace = self._controller.pace
+        self._config = replace(
+            self._config, batch_rows=pace.batch_rows, buffer_timeout_us=pace.buffer_timeout_us
+        )
+        for chain in self._chains:
+            chain.configure(self._config)
+
+    def readings(self) -> Iterator[Reading]:
+        pace = self._controller.pace
+        yield Reading(f.LATENCY_OBJECTIVE.name, (), self._objective_us / 1000)
+        yield Reading(f.LATENCY_FOUND.name, (), self._controller.found_us / 1000)
+        yield Reading(f.CHOSEN_TIMEOUT.name, (), pace.buffer_timeout_us / 1000)
+        yield Reading(f.CHOSEN_ROWS.name, (), pace.batch_rows)

@@ -1,0 +1,114 @@
+"""Cuts the batches of a hash exchange: each row to the subtask that owns its key group.
+
+The rows of all targets are gathered at once, ordered by target, and each target gets a slice: one
+gather of long columns is cheaper than one per target, whatever the columns hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import Site
+from rheos.core.protocol.elements import FEW_ROWS, Batch
+from rheos.core.protocol.hashing import NullKeyError
+from rheos.core.state.key_groups import key_groups, subtask_of
+
+# Up to this many targets a search for each is quicker than a radix sort (measured: 6.4 against 7.7
+# ns/row at 2 targets, 7.3 against 7.0 at 4), where there are so many rows that its calls do not count.
+_SEARCH_UP_TO = 3
+SEARCH_FROM_ROWS = 2048
+
+
+class Partitioner:
+    """Splits batches over the subtasks of a keyed operator. `keyed_at` is the line of the `key_by`."""
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        parallelism: int,
+        max_parallelism: int,
+        keyed_at: Site | None = None,
+    ) -> None:
+        self._keys = tuple(keys)
+        self._keyed_at = keyed_at
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+
+    def split(self, batch: Batch) -> list[Batch | None]:
+        """The rows for each subtask, in the order they came; None where there are none.
+
+        The parts may share memory with each other and with the batch. Raises InputError, with the
+        record, where a key is null.
+        """
+        if self._parallelism == 1:
+            return [batch if batch.num_rows else None]
+        return cut(batch, self._owners(batch), self._parallelism)
+
+    def _owners(self, batch: Batch) -> npt.NDArray[np.uint16]:
+        try:
+            groups = key_groups(batch, self._keys, self._max_parallelism)
+        except NullKeyError as error:
+            raise error.located_in(batch, self._keys, self._keyed_at) from None
+        return subtask_of(groups, self._parallelism, self._max_parallelism)
+
+
+def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batch | None]:
+    """The rows for each target, in the order they came; None where there are none. `owners` says whose
+    each row is."""
+    parts: list[Batch | None] = [None] * targets
+    if batch.num_rows <= FEW_ROWS and _cut_in_place(batch, owners.tolist(), parts):
+        return parts
+    counts = np.bincount(owners, minlength=targets).tolist()
+    if batch.num_rows in counts:
+        parts[counts.index(batch.num_rows)] = batch
+        return parts
+    ordered = gather(batch, _order(owners, targets))
+    start = 0
+    for target, count in enumerate(counts):
+        if count:
+            parts[target] = ordered.slice(start, count)
+            start += count
+    return parts
+
+
+def _cut_in_place(batch: Batch, owners: Sequence[int], parts: list[Batch | None]) -> bool:
+    """Makes slices of the batch, where the rows of each target follow each other: then nothing is
+    gathered. Returns whether that is so."""
+    runs = [(owner, len(list(rows))) for owner, rows in groupby(owners)]
+    if len({owner for owner, _ in runs}) < len(runs):
+        return False
+    start = 0
+    for owner, count in runs:
+        parts[owner] = batch.slice(start, count)
+        start += count
+    return True
+
+
+def _order(owners: npt.NDArray[np.uint16], targets: int) -> npt.NDArray[np.int64]:
+    if targets <= _SEARCH_UP_TO and len(owners) >= SEARCH_FROM_ROWS:
+        return np.concatenate([np.flatnonzero(owners == target) for target in range(targets)])
+    return owners.argsort(kind="stable")
+
+
+def gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:
+    """The rows of the batch in another order."""
+    try:
+        return pc.take(batch, pa.array(order), boundscheck=False)
+    except pa.ArrowNotImplementedError:
+        # Arrow gathers no string views yet: they go by way of the plain layout.
+        plain = pa.schema([_without_views(field) for field in batch.schema])
+        return pc.take(batch.cast(plain), pa.array(order), boundscheck=False).cast(batch.schema)
+
+
+def _without_views(field: pa.Field) -> pa.Field:
+    if pa.types.is_string_view(field.type):
+        return field.with_type(pa.large_string())
+    if pa.types.is_binary_view(field.type):
+        return field.with_type(pa.large_binary())
+    return field

@@ -1,0 +1,113 @@
+"""Where the rows of an edge go: for each kind of exchange, which rows to which subtask.
+
+A new kind of exchange is a member of `plan.physical.Exchange`, a router here, and a case in
+`runtimes/batch/dataframes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, assert_never
+
+from rheos.core.graph.dealing import PartitionBy
+from rheos.core.plan.physical import Edge, Exchange
+from rheos.core.protocol.elements import Batch
+from rheos.core.task.custom_partition import CustomPartitioner
+from rheos.core.task.partition import Partitioner
+
+
+class Router(Protocol):
+    """Of one edge in one sending subtask."""
+
+    shares: int
+    """Over how many lanes it deals out the rows of a batch."""
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        """The rows for each lane, by its place among `Edge.peers`; of one lane in their order."""
+        ...
+
+
+def router(edge: Edge, subtask: int, senders: int, width: int, max_parallelism: int) -> Router:
+    """`senders` is how many subtasks of the sending chain have rows, `width` how many of the receiving
+    chain take them."""
+    match edge.exchange:
+        case Exchange.FORWARD:
+            return _OneLane()
+        case Exchange.REBALANCE:
+            return _OneLane() if width == 1 else _RoundRobin(range(width), subtask)
+        case Exchange.HASH:
+            if width == 1:
+                return _OneLane()
+            return _ByKey(Partitioner(edge.keys, width, max_parallelism, edge.keyed_at), width)
+        case Exchange.BROADCAST:
+            return _OneLane() if width == 1 else _EveryLane(width)
+        case Exchange.RESCALE:
+            return _RoundRobin(_opposite(subtask, senders, width), 0)
+        case Exchange.CUSTOM:
+            assert isinstance(edge.dealt, PartitionBy)
+            return _Custom(CustomPartitioner(edge.dealt, width))
+        case _:
+            assert_never(edge.exchange)
+
+
+class _OneLane:
+    shares = 1
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        yield 0, batch
+
+
+class _RoundRobin:
+    """Whole batches in turn. Each sender begins with another receiver."""
+
+    def __init__(self, lanes: Sequence[int], first: int) -> None:
+        self._lanes = lanes
+        self._next = first % len(lanes)
+        self.shares = len(lanes)
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        yield self._lanes[self._next], batch
+        self._next = (self._next + 1) % len(self._lanes)
+
+
+def _opposite(subtask: int, senders: int, width: int) -> range:
+    """The receivers of one sender, where both stand in two even rows. One that has no rows to send is
+    beyond the last of its row."""
+    at = min(subtask, senders - 1)
+    first = at * width // senders
+    return range(first, max((at + 1) * width // senders, first + 1))
+
+
+class _ByKey:
+    def __init__(self, partitioner: Partitioner, width: int) -> None:
+        self._partitioner = partitioner
+        self.shares = width
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        for lane, piece in enumerate(self._partitioner.split(batch)):
+            if piece is not None and piece.num_rows:
+                yield lane, piece
+
+
+class _Custom:
+    def __init__(self, partitioner: CustomPartitioner) -> None:
+        self._partitioner = partitioner
+        self.shares = partitioner.width
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        for lane, piece in enumerate(self._partitioner.split(batch)):
+            if piece is not None:
+                yield lane, piece
+
+
+class _EveryLane:
+    """The same batch to all: none of them changes it."""
+
+    shares = 1
+
+    def __init__(self, width: int) -> None:
+        self._lanes = range(width)
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        for lane in self._lanes:
+            yield lane, batch

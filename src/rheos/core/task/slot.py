@@ -1,0 +1,112 @@
+"""Opens a slot: the engine of one subtask of every chain, with the state that it begins from.
+
+Every host of slots calls it: the worker of a Spark stage, the simulated worker, and the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
+from rheos.core.connectors.contract import Split
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol import control
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.state import format as state_format
+from rheos.core.task.config import TaskConfig
+from rheos.core.task.engine import Assignment, SubtaskEngine
+from rheos.core.task.figures import ProcessReadings
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What every slot of an attempt is given, whatever hosts it. Picklable."""
+
+    plan: PhysicalPlan
+    job: JobId
+    writer: JobId
+    """What sinks know the job by."""
+    attempt: Attempt
+    config: TaskConfig
+    splits: Mapping[OperatorId, Sequence[Split]]
+    """Every source's whole list."""
+    restore: Restore | None
+    """What the attempt begins from; None where it begins empty."""
+    state: StateConfig = field(default_factory=StateConfig)
+
+
+def open_slot(
+    deployment: Deployment,
+    subtask: int,
+    *,
+    store: Store,
+    open_store: Callable[[str], Store],
+    transport: Transport,
+    clock: Clock,
+    io: TaskIo,
+    report: Callable[[control.ToMaster], None],
+    scratch: str | None = None,
+    inline_bytes: int = INLINE_BYTES,
+    process: ProcessReadings = list,
+    thread: ThreadTimes = lambda: None,
+    works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
+) -> SubtaskEngine:
+    """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
+
+    `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
+    may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
+    folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
+    `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it, and
+    `thread` what this thread has had of the processor. `works_for` is handed, first of all, what says
+    which operator this thread works for.
+    """
+    snapshots = SnapshotWriter(
+        deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
+    )
+    restored: RestoredByOperator = {}
+    restore = deployment.restore
+    if restore is not None:
+        home = store
+        if restore.origin is None:
+            snapshots.adopt(restore.entry.handles)
+        else:
+            home = open_store(restore.origin.directory)
+        plan = deployment.plan
+        restored = restored_state(
+            restore.entry, subtask, plan.parallelism, home, state_format.decode, plan.widths()
+        )
+    engine = SubtaskEngine(
+        deployment.plan,
+        Assignment(
+            deployment.writer,
+            deployment.attempt,
+            subtask,
+            deployment.splits,
+            restored,
+            deployment.state,
+            scratch,
+        ),
+        deployment.config,
+        transport=transport,
+        clock=clock,
+        io=io,
+        snapshots=snapshots,
+        report=report,
+        open_store=open_store,
+        process=process,
+        thread=thread,
+    )
+    works_for(engine.at_work)
+    try:
+        engine.open()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            engine.close()
+        raise
+    return engine

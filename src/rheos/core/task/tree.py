@@ -1,0 +1,383 @@
+"""The operators of one subtask of a chain, joined in place: what one gives, the next has at once.
+
+Every way in is a generator that goes from the rows or the mark through all operators and out by the
+outputs. It yields what the outputs yield, and is to be driven to its end before the next one is begun
+(EX9): in the continuous runtime an output that has no room, which is waited for; in the batch runtime
+what goes to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Protocol, TypeVar, assert_never
+
+from rheos.core.connectors.contract import Pending
+from rheos.core.errors import RheosError, unexpected
+from rheos.core.operators.contract import (
+    AsyncOperator,
+    Begun,
+    CommittingOperator,
+    Operator,
+    Out,
+    Restored,
+)
+from rheos.core.operators.event_time import EventTimeOperator
+from rheos.core.operators.runtime_context import read_gauge
+from rheos.core.operators.source import EndOfInput, SourceOperator
+from rheos.core.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.control import Totals
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.task.in_flight import InFlight
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+Work = Generator[T, None, None]
+
+
+class RowOutputs(Protocol[T_co]):
+    """Where the rows go that no operator of the chain takes."""
+
+    def rows(self, edge: int, batch: Batch) -> Iterable[T_co]:
+        """Rows for an edge. They are taken once the iterator has been driven to its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What the operators give at a barrier."""
+
+    snapshots: list[tuple[OperatorId, Snapshot]]
+    savepoint: list[tuple[OperatorId, list[SnapshotPart]]]
+    """Of a savepoint: the whole state."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCounts:
+    """What an operator has counted since the attempt began."""
+
+    operator: OperatorId
+    records_in: int
+    records_out: int
+    counters: Mapping[str, int]
+    accumulated: Mapping[str, Accumulated]
+
+
+@dataclass(slots=True)
+class TimeOfSource:
+    """What generates watermarks in a source's chain, and who goes by them: those behind it, up to the
+    next operator that gives a new event time."""
+
+    of: SourceOperator | EventTimeOperator
+    operators: list[int]
+    edges: list[int]
+    watermark_ms: int = MIN_TIMESTAMP_MS
+    """What they were given last."""
+    idle: bool = False
+
+    @property
+    def has_news(self) -> bool:
+        return self.of.idle() != self.idle or self.of.watermark() > self.watermark_ms
+
+
+class OperatorTree(Generic[T]):
+    """Made and driven by the host of a chain: `ChainRunner`, or a task of the batch runtime.
+
+    `make` gives the operator of a planned one, not open yet; it is called for each, the head first.
+    Raises RheosError, with the operator's place, where one cannot be made.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        make: Callable[[PlannedOperator], Operator],
+        outputs: RowOutputs[T],
+        *,
+        wait_for: Callable[[Begun], None] | None = None,
+    ) -> None:
+        """`wait_for` waits until what an asynchronous operator has begun is ready, where the host may
+        wait: such an operator then stands anywhere in the chain. Else it is the head, and the host goes
+        through `begin` and `finish`."""
+        self.chain = chain
+        self._outputs = outputs
+        self._wait_for = wait_for
+        self._at = 0
+        """The operator that has been called last: it is named in errors."""
+        self._operators: list[Operator] = []
+        for index, planned in enumerate(chain.operators):
+            self._at = index
+            try:
+                self._operators.append(make(planned))
+            except Exception as error:
+                raise self.located(error) from error
+        self._ids = [planned.id for planned in chain.operators]
+        self._routes = [planned.routes for planned in chain.operators]
+        self._timed = [
+            i
+            for i, operator in enumerate(self._operators)
+            if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
+        ]
+        self._records_in = [0] * len(self._operators)
+        self._records_out = [0] * len(self._operators)
+        head = self._operators[0]
+        self.source = head if isinstance(head, SourceOperator) else None
+        self.times = [] if self.source is None else self._times_of(self.source)
+
+    def _times_of(self, source: SourceOperator) -> list[TimeOfSource]:
+        """The source's own event time, and each that is given behind it, in the order of the chain."""
+        times = {0: TimeOfSource(source, [0], [])}
+        of_operator = {0: times[0]}
+        for index, routes in enumerate(self._routes):
+            for route in (route for of_tag in routes.values() for route in of_tag):
+                match route:
+                    case ToOperator(behind):
+                        of_operator[behind] = of_operator[index]
+                        operator = self._operators[behind]
+                        if isinstance(operator, EventTimeOperator):
+                            operator.follow(source)
+                            of_operator[behind] = times[behind] = TimeOfSource(operator, [], [])
+                        of_operator[behind].operators.append(behind)
+                    case ToEdge(edge):
+                        of_operator[index].edges.append(edge)
+                    case _:
+                        assert_never(route)
+        return list(times.values())
+
+    @property
+    def at(self) -> OperatorId:
+        """The operator that has been called last."""
+        return self._ids[self._at]
+
+    @property
+    def operators(self) -> Mapping[OperatorId, Operator]:
+        return dict(zip(self._ids, self._operators, strict=True))
+
+    def open(self, restored: Mapping[OperatorId, Restored]) -> None:
+        """Opens every operator, with its restored state where there is some. Called once, first. Raises
+        RheosError, with the operator's place."""
+        for index, id in enumerate(self._ids):
+            self._at = index
+            try:
+                self._operators[index].open(restored.get(id, {}))
+            except Exception as error:
+                raise self.located(error) from error
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def batch(self, port: int, batch: Batch) -> Work[T]:
+        """Rows for an input of the first operator."""
+        return self._push(0, port, batch)
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether the head is asynchronous: where the host may not wait, its rows go through `begin`
+        and `finish`, not `batch`."""
+        return isinstance(self._operators[0], AsyncOperator)
+
+    def begin(self, port: int, batch: Batch) -> Begun:
+        """The head begins to work on rows for one of its inputs, ahead of their turn."""
+        head = self._operators[0]
+        assert isinstance(head, AsyncOperator)
+        self._at = 0
+        return head.begin(port, batch)
+
+    def is_ready(self, begun: Begun) -> bool:
+        """Whether `finish` may be called."""
+        self._at = 0
+        return begun.ready()
+
+    def finish(self, begun: Begun, batch: Batch) -> Work[T]:
+        """What comes of rows that the head has worked on: it is their turn."""
+        self._at = 0
+        self._records_in[0] += batch.num_rows
+        return self._emit(0, begun.finish(batch))
+
+    def poll(self, max_rows: int) -> list[Out] | Pending | EndOfInput:
+        """Asks the source for rows; what it gives goes to `polled`."""
+        assert self.source is not None
+        self._at = 0
+        return self.source.poll(max_rows)
+
+    def polled(self, outs: Iterable[Out]) -> Work[T]:
+        """What the source has read."""
+        return self._emit(0, outs)
+
+    def in_flight(self, rows: InFlight) -> Work[T]:
+        """Rows that were on their way to one of the operators when a checkpoint was taken."""
+        index = self._ids.index(rows.operator)
+        for batch in rows.batches:
+            self._at = index
+            self._records_in[index] += batch.num_rows
+            yield from self._emit(index, self._operators[index].on_in_flight(rows.port, batch))
+
+    def _push(self, index: int, port: int, batch: Batch) -> Work[T]:
+        self._at = index
+        self._records_in[index] += batch.num_rows
+        operator = self._operators[index]
+        if self._wait_for is not None and isinstance(operator, AsyncOperator):
+            begun = operator.begin(port, batch)
+            self._wait_for(begun)
+            return self._emit(index, begun.finish(batch))
+        return self._emit(index, operator.on_batch(port, batch))
+
+    def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
+        """What the operator gives goes to those behind it."""
+        for out in outs:
+            rows = out.batch.num_rows
+            if not rows:
+                continue
+            self._records_out[index] += rows
+            for route in self._routes[index].get(out.tag, ()):
+                match route:
+                    case ToOperator(behind):
+                        yield from self._push(behind, 0, out.batch)
+                    case ToEdge(edge):
+                        yield from self._outputs.rows(edge, out.batch)
+                    case _:
+                        assert_never(route)
+            self._at = index
+
+    # --- time and the end -------------------------------------------------------------------------
+
+    def watermark(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for all operators, the head first."""
+        for index in range(len(self._operators)):
+            yield from self._rise(index, timestamp_ms)
+
+    def watermark_of(self, operators: Iterable[int], timestamp_ms: int) -> Work[T]:
+        """The watermark rises for some of them."""
+        for index in operators:
+            yield from self._rise(index, timestamp_ms)
+
+    def watermark_of_head(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for the head alone: its keys have ended, and others follow."""
+        return self._rise(0, timestamp_ms)
+
+    def watermark_behind_head(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for all but the head, which has met the end of its keys."""
+        for index in range(1, len(self._operators)):
+            yield from self._rise(index, timestamp_ms)
+
+    def _rise(self, index: int, timestamp_ms: int) -> Work[T]:
+        self._at = index
+        return self._emit(index, self._operators[index].on_watermark(timestamp_ms))
+
+    def next_keys(self) -> None:
+        """All keys of the head so far have ended: it forgets them."""
+        self._at = 0
+        self._operators[0].next_keys()
+
+    def processing_time(self, now_ms: int) -> Work[T]:
+        for index in self._timed:
+            self._at = index
+            yield from self._emit(index, self._operators[index].on_processing_time(now_ms))
+
+    def next_timer_ms(self) -> int | None:
+        """When the next timer of processing time is due."""
+        if not self._timed:
+            return None
+        times = (self._operators[index].next_processing_time_ms() for index in self._timed)
+        return min((time for time in times if time is not None), default=None)
+
+    def end(self) -> Work[T]:
+        """No row will come any more."""
+        for index, operator in enumerate(self._operators):
+            self._at = index
+            yield from self._emit(index, operator.on_end())
+
+    # --- what is asked of all ---------------------------------------------------------------------
+
+    def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> Shares:
+        """The synchronous part of a checkpoint; with what a savepoint holds, where it is one."""
+        shares = Shares([], [])
+        for index, operator in enumerate(self._operators):
+            self._at = index
+            snapshot = operator.snapshot(checkpoint)
+            shares.snapshots.append((self._ids[index], snapshot))
+            if savepoint:
+                shares.savepoint.append((self._ids[index], operator.savepoint(snapshot)))
+        return shares
+
+    def committables(self, checkpoint: CheckpointId) -> Iterator[tuple[OperatorId, bytes]]:
+        """What the operators with a second phase have staged, and nothing else of their snapshots."""
+        for index, operator in enumerate(self._operators):
+            if isinstance(operator, CommittingOperator):
+                self._at = index
+                for committable in operator.snapshot(checkpoint).committables:
+                    yield self._ids[index], committable
+
+    def counted(self) -> Iterator[OperatorCounts]:
+        """By operator, the head first."""
+        for index, operator in enumerate(self._operators):
+            yield OperatorCounts(
+                self._ids[index],
+                self._records_in[index],
+                self._records_out[index],
+                # A function's calls in an event loop count beside the mailbox.
+                operator.ctx.counters.copy(),
+                {name: adds.value for name, adds in operator.ctx.accumulators.copy().items()},
+            )
+
+    def totals(self) -> Totals:
+        """What the operators have counted since the attempt began."""
+        counted = list(self.counted())
+        return Totals(
+            {of.operator: of.records_in for of in counted},
+            {of.operator: of.records_out for of in counted},
+            {f"{of.operator}/{name}": n for of in counted for name, n in of.counters.items()},
+            {f"{of.operator}/{name}": n for of in counted for name, n in of.accumulated.items()},
+        )
+
+    def gauges(self) -> dict[str, float]:
+        """What the operators' functions show now, by "operator id/name"."""
+        shown: dict[str, float] = {}
+        for index, operator in enumerate(self._operators):
+            self._at = index
+            for name, read in operator.ctx.gauges.copy().items():
+                shown[f"{self._ids[index]}/{name}"] = read_gauge(operator.ctx, name, read)
+        return shown
+
+    def show(self, name: str, value: Callable[[], float]) -> None:
+        """A gauge of the head's, of the host's making."""
+        self._operators[0].ctx.gauges[name] = value
+
+    def count(self, name: str, value: int) -> None:
+        """A count of the head's, of the host's making, as it stands now."""
+        self._operators[0].ctx.counters[name] = value
+
+    def located(self, error: Exception) -> RheosError:
+        """The error, with the place of the operator that was called last. What no operator expects is a
+        defect of Rheos or of a connector: operators say so themselves where the user's code raised."""
+        at = self.chain.operators[self._at]
+        known = error if isinstance(error, RheosError) else unexpected(error)
+        return known.located(site=at.site, operator=at.name)
+
+    def close_functions(self) -> None:
+        """The input has ended, and all that came of it is given. Raises the RheosError of a function
+        that fails to close, with the operator's place. What functions show stays as it was before."""
+        try:
+            shown = self.gauges()
+            for index, operator in enumerate(self._operators):
+                self._at = index
+                for name in operator.ctx.gauges:
+                    operator.ctx.gauges[name] = partial(float, shown[f"{self._ids[index]}/{name}"])
+                operator.close_function()
+        except Exception as error:
+            raise self.located(error) from error
+
+    def close(self) -> None:
+        """Closes every operator, whatever the others do."""
+        failure: Exception | None = None
+        for operator in self._operators:
+            try:
+                operator.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure

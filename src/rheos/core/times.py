@@ -1,0 +1,182 @@
+"""A column that says when a row happened: of which types it may be, and how it is read.
+
+timestamps, dates      as they are; one without a zone is in UTC
+numbers                in their `unit`; plain int64 is milliseconds
+text                   by its `format`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from rheos.core.errors import InputError, SchemaError
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+
+Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
+UNIT_NS: Mapping[str, int] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_NS = 86_400_000_000_000
+
+Times = npt.NDArray[np.int64]
+Unfit = npt.NDArray[np.bool_]
+"""Which rows have no time: what stands for theirs is any number."""
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """The column's name, and what its type does not say."""
+
+    name: str
+    unit: Unit | None = None
+    """Of numbers."""
+    format: str | None = None
+    """Of text, as chrono and strptime have it."""
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether its type alone says how it is read."""
+        return self.unit is None and self.format is None
+
+    def check(self, schema: pa.Schema, what: str) -> None:
+        """The column, which is there, is of a type that can be read so. Raises SchemaError, which
+        begins with `what` it is, such as "the event-time column"."""
+        kind = schema.field(self.name).type
+        is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        column = f"{what} {self.name!r} is {kind}"
+        if self.unit is not None and (self.unit not in UNIT_NS or not is_number):
+            raise SchemaError(
+                f"{column}, and its unit is said to be {self.unit!r}",
+                hint='numbers have a unit: "s", "ms", "us" or "ns"; leave it out for other types',
+            )
+        if self.format is not None and not (is_text and isinstance(self.format, str)):
+            raise SchemaError(
+                f"{column}, and its format is said to be {self.format!r}",
+                hint="text has a format; leave it out for other types",
+            )
+        if is_text and self.format is None:
+            raise SchemaError(column, hint='say its format, such as format="%Y-%m-%d %H:%M:%S"')
+        if is_number and self.unit is None and not pa.types.is_int64(kind):
+            raise SchemaError(
+                column, hint='say the unit of its numbers since the epoch, such as unit="s"'
+            )
+        if not (is_time or is_number or is_text):
+            raise SchemaError(
+                column,
+                hint="name a timestamp, a date, an int64 of milliseconds since the epoch, other "
+                "numbers with their unit=, or text with its format=",
+            )
+
+    def timestamps(self, column: pa.Array) -> pa.Array:
+        """The column as times that need neither unit nor format: itself, or timestamps in us, rounded
+        down. Null where a row has none, or one that cannot be read."""
+        if self.by_itself:
+            return column
+        times, unfit = self.read(column, "us")
+        missing = unfit | column.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(times, mask=missing).view(pa.timestamp("us", "UTC"))
+
+    def read(self, column: pa.Array, into: Literal["ms", "us"]) -> tuple[Times, Unfit]:
+        """Its numbers or its text as times since the epoch, rounded down, and which rows have none.
+        Nulls are for the caller. Raises InputError for a format that is none."""
+        if self.format is not None:
+            return _parsed(column, self.name, self.format, into)
+        return _scaled(column, UNIT_NS[self.unit or "ms"], UNIT_NS[into])
+
+
+# --- columns whose type says how they are read ----------------------------------------------------
+
+
+def is_time(type_: pa.DataType) -> bool:
+    """Whether a column of the type can say when a row happened: timestamp, date, or int of ms."""
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_integer(type_))
+
+
+def epoch_ms(times: pa.Array) -> Times:
+    """Times (see `is_time`) in ms since the epoch, rounded down. Where a time is null, any number."""
+    return _of_type(times, 1_000_000)
+
+
+def epoch_us(times: pa.Array) -> Times:
+    """Times (see `is_time`) in us since the epoch, rounded down. Where a time is null, any number."""
+    return _of_type(times, 1_000)
+
+
+def _of_type(times: pa.Array, unit_ns: int) -> Times:
+    type_ = times.type
+    given_ns = 1_000_000
+    if pa.types.is_timestamp(type_):
+        given_ns = UNIT_NS[type_.unit]
+    elif pa.types.is_date32(type_):
+        given_ns = _DAY_NS
+    if not pa.types.is_integer(type_):
+        times = times.view(pa.int32() if pa.types.is_date32(type_) else pa.int64())
+    if times.null_count:
+        times = times.fill_null(0)
+    values: Times = times.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    if given_ns > unit_ns:
+        factor = given_ns // unit_ns
+        # A product beyond int64 would wrap into another time; its limit is beyond all event times.
+        most = np.iinfo(np.int64).max // factor
+        return np.clip(values, -most, most) * factor
+    if given_ns < unit_ns:
+        return values // (unit_ns // given_ns)
+    return values
+
+
+# --- numbers with a unit, text with a format ------------------------------------------------------
+
+
+def _scaled(column: pa.Array, unit_ns: int, into_ns: int) -> tuple[Times, Unfit]:
+    if column.null_count:
+        column = column.fill_null(0)
+    values = column.to_numpy(zero_copy_only=False)
+    # As floats, to see what does not fit.
+    scaled: npt.NDArray[np.float64] = np.floor(values.astype(np.float64) * (unit_ns / into_ns))
+    unfit = ~((scaled > MIN_TIMESTAMP_MS) & (scaled < MAX_TIMESTAMP_MS))
+    if pa.types.is_floating(column.type):
+        return np.where(unfit, 0, scaled).astype(np.int64), unfit
+    times: Times = values.astype(np.int64)
+    times = times * (unit_ns // into_ns) if unit_ns >= into_ns else times // (into_ns // unit_ns)
+    return times, unfit
+
+
+def _parsed(column: pa.Array, name: str, format: str, into: Literal["ms", "us"]) -> tuple[Times, Unfit]:
+    text = pl.Series(name, column.cast(pa.large_string()))
+    try:
+        times = text.str.to_datetime(format, time_unit=into, time_zone="UTC", strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"the times in column {name!r} cannot be read by the format {format!r}: {error}",
+            hint='give a format as chrono and strptime have it, such as "%Y-%m-%d %H:%M:%S"',
+        ) from None
+    unfit = times.is_null().to_numpy()
+    return times.to_physical().fill_null(0).to_numpy(), unfit
+
+
+ONE_ZONE = "give all of them a zone: datetime(..., tzinfo=UTC). One without is UTC"
+"""The hint where `mixed_zones` finds some."""
+
+
+def mixed_zones(values: Iterable[Any]) -> int | None:
+    """The first of a column's values that is a datetime with a zone where one before it has none, or
+    the other way round. One without a zone is UTC, which who also writes zones may not mean."""
+    zoned: bool | None = None
+    for index, value in enumerate(values):
+        if isinstance(value, datetime):
+            has_zone = value.tzinfo is not None
+            if zoned is None:
+                zoned = has_zone
+            elif zoned is not has_zone:
+                return index
+        elif value is not None:
+            return None  # It is no column of datetimes.
+    return None

@@ -1,0 +1,194 @@
+"""Alerts of a job, posted as JSON to an address of the user's while the job runs.
+
+A thread looks at the health of the job. A post that fails is tried again, ever less often; an alert
+that follows meanwhile replaces it. Neither a slow receiver nor a refusal holds up the job.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rheos.connectors.calls.http_deadlines import opener
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.core.connectors.back_off import BackOff
+from rheos.core.metrics.event_log import iso_time
+from rheos.core.metrics.health import JobHealth, Severity, simple_health
+from rheos.core.protocol.ports import Clock
+from rheos.core.redaction import redacted_values
+from rheos.core.version import VERSION
+from rheos.runtimes.health.alerting import Alerting, HealthAlert
+from rheos.runtimes.health.kinds import failed
+from rheos.runtimes.job import AlertConfig, JobState, JobStatus
+
+LOGGER = logging.getLogger("rheos.alerts")
+
+EVERY_S = 2.0
+"""Time from one look to the next."""
+POST = OutsideCall(
+    server="alert webhook",
+    call="an alert is posted",
+    limit_s=10.0,
+    limit="a thread of its own waits, and nothing waits for it; 10 s for the post as a whole",
+    then="the post is tried again for an hour; a newer alert replaces it. The job continues",
+)
+RETRY_FOR_S = 3_600
+"""How long the post of one alert is tried again."""
+FIRST_RETRY_S, LONGEST_RETRY_S = 1, 60
+FORM = 1
+"""Version of the posted object."""
+_LATER = (408, 425, 429)
+"""Refusals that may pass, in addition to those from 500 on."""
+
+Post = Callable[[str, bytes], int]
+"""Posts a body to an address, and returns the status. Raises OSError."""
+
+
+class AlertWebhook:
+    """The alerts of one job. `start` begins a thread; `close` ends it, with a last alert if the job has
+    failed."""
+
+    def __init__(
+        self,
+        config: AlertConfig,
+        job: dict[str, Any],
+        status: Callable[[], JobStatus],
+        clock: Clock,
+        post: Post | None = None,
+    ) -> None:
+        """Create the alerts of a job.
+
+        Args:
+            config: the address, and which states are worth an alert.
+            job: what names the job in each alert: its key, id, name and host.
+            status: returns the status of the job, from any thread.
+            clock: the real clock, or that of a test.
+            post: posts a body; over HTTP by default.
+        """
+        self._config = config
+        self._job = job
+        self._status = status
+        self._clock = clock
+        self._post = post or post_json
+        self._alerting = Alerting(config.least)
+        self._waiting: bytes | None = None
+        """The newest alert that is not delivered."""
+        self._back_off = self._new_back_off()
+        self._again_us = 0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look at the job, in a thread."""
+        self._thread = threading.Thread(target=self._run, name="rheos-alerts", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread. If the job has failed, posts that once before. Callers may call it again."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(POST.limit_s)
+            if self._thread.is_alive():
+                return  # The receiver does not answer, and will not for a last alert.
+        if self._status().state is JobState.FAILED:
+            self.look(at_once=True)
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Look at the job once, and post what is due."""
+        now_us = self._clock.monotonic_us()
+        health = self._health(self._status())
+        alert = None if health is None else self._alerting.look(health, now_us, at_once=at_once)
+        if alert is not None:
+            self._waiting = self._body(alert)
+            self._back_off, self._again_us = self._new_back_off(), now_us
+        if self._waiting is not None and now_us >= self._again_us:
+            self._deliver(self._waiting, now_us)
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            try:
+                self.look()
+            except Exception:
+                LOGGER.exception("the health of the job could not be looked at for alerts")
+
+    def _health(self, status: JobStatus) -> JobHealth | None:
+        if status.health is not None or status.state is not JobState.FAILED:
+            return status.health
+        return simple_health(
+            Severity.FAILING,
+            self._clock.now_ms(),
+            what=f"the job has failed: {(status.failure or 'unknown').splitlines()[0]}",
+            what_to_do=failed.WHAT_TO_DO,
+        )
+
+    def _body(self, alert: HealthAlert) -> bytes:
+        said = redacted_values(
+            {
+                "form": FORM,
+                "status": "resolved" if alert.resolved else "firing",
+                "text": f"Rheos job {self._job['name']!r}: {alert.health.headline}",
+                **self._job,
+                "at": iso_time(self._clock.now_ms()),
+                "before": alert.before.value,
+                "health": msgspec.to_builtins(alert.health),
+            }
+        )
+        return json.dumps(said).encode()
+
+    def _deliver(self, body: bytes, now_us: int) -> None:
+        try:
+            status = self._post(self._config.url, body)
+            problem = None if status < 300 else f"it answered {status}"
+            may_pass = status >= 500 or status in _LATER
+        except (OSError, ValueError) as error:
+            problem, may_pass = type(error).__name__, True  # Its text may have the address.
+        if problem is None:
+            self._waiting = None
+            return
+        first = not self._back_off.failing
+        wait_us = self._back_off.failed(self._clock.monotonic_us()) if may_pass else None
+        if wait_us is None:
+            self._waiting = None
+            LOGGER.error("an alert was given up, for %s: %s", self._config, problem)
+            return
+        if first:
+            LOGGER.warning(
+                "an alert could not be posted to %s, and is tried again: %s", self._config, problem
+            )
+        self._again_us = now_us + wait_us
+
+    def _new_back_off(self) -> BackOff:
+        return BackOff(
+            RETRY_FOR_S * 1_000_000,
+            first_us=FIRST_RETRY_S * 1_000_000,
+            longest_us=LONGEST_RETRY_S * 1_000_000,
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What an alert says goes to the address that the user wrote, and to no other."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def post_json(url: str, body: bytes) -> int:
+    """Post a body, and return the status of the answer. Raises OSError, also if there is no answer
+    within the limit of `POST`."""
+    headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}"}
+    request = urllib.request.Request(url, body, headers, method="POST")
+    try:
+        with opener(_NoRedirect).open(request, timeout=POST.limit_s) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code

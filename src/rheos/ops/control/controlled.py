@@ -1,0 +1,297 @@
+"""Around a runtime on a real cluster: its jobs can be found and commanded from any shell, and a
+job that another driver runs already is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.errors import FencedError
+from rheos.core.metrics.event_log import JobEvent
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.printable import printable_lines
+from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.stacks import StackProfile
+from rheos.core.redaction import redacted
+from rheos.ops.control.alert_webhook import AlertWebhook
+from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
+from rheos.ops.control.job_logs import LogFile, log_path
+from rheos.ops.control.live_display import LiveDisplay
+from rheos.ops.control.picture import picture
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.server import CommandServer
+from rheos.ops.control.standing_by import EndedElsewhere, stand_by
+from rheos.ops.control.started_program import StartedProgram, started_program
+from rheos.runtimes.driver.master import OUTCOMES
+from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.host.stores import check_writable, open_store
+from rheos.runtimes.job import (
+    AlertConfig,
+    CheckpointInfo,
+    JobConfig,
+    JobHandle,
+    JobResult,
+    JobStatus,
+    Runtime,
+)
+
+
+class RealRuntime(Runtime, Protocol):
+    """A runtime whose jobs can be commanded."""
+
+    def settle(self, job: JobHandle, config: JobConfig) -> None:
+        """Called once for each job of `submit`, from its thread, when it can be found and commanded.
+        What users look for beside the job, and the job does not need, is made here."""
+        ...
+
+
+class ControlledRuntime:
+    """The runtime `name`, with the job's note, its record and its command server around each job."""
+
+    def __init__(self, name: str, runtime: RealRuntime) -> None:
+        self._name = name
+        self._runtime = runtime
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> JobHandle:
+        """Also raises ConfigurationError where another driver runs the job. With `config.standby` it
+        waits until that one is gone; where the job ends first, what is returned is over."""
+        program = started_program(plan.context.parameters.over)
+        config = replace(config, driver=str(this_process()))
+        with ExitStack() as undo:
+            keeper: NoteKeeper | None = None
+            if config.checkpoint_dir is not None:  # Else no other driver could run it.
+                note = _note(config, config.checkpoint_dir)
+                if not config.standby:
+                    note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
+                elif (ended := stand_by(note, plan, config, self._name, program)) is not None:
+                    return EndedElsewhere(plan, config, ended)
+                config = replace(config, predecessor=predecessor_of(note.previous))
+                keeper = NoteKeeper(note)
+                undo.callback(keeper.close)
+            log = None
+            if config.log_level is not None:
+                log = LogFile(config.key, config.job)
+                undo.callback(log.close)
+            handle = self._runtime.submit(plan, config, listener)
+            undo.pop_all()
+        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, keeper, program, log)
+        try:
+            self._runtime.settle(handle, config)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        return job
+
+
+class ControlledJob:
+    """A JobHandle that stands for the runtime's own, in `job`."""
+
+    def __init__(
+        self,
+        job: JobHandle,
+        plan: PlanOutline,
+        config: JobConfig,
+        runtime: str,
+        note: NoteKeeper | None = None,
+        program: StartedProgram | None = None,
+        log: LogFile | None = None,
+    ) -> None:
+        self.job = job
+        self._plan = plan
+        self._display = LiveDisplay(self._mimebundle, self._has_ended)
+        self._log = log
+        self._program = program
+        self._config = config
+        self._note = note
+        self._closing = threading.Lock()
+        self._closed = False
+        self._finish_noted = False
+        self._registry = Registry()
+        self._record: JobRecord | None = None
+        """None where none could be made."""
+        self._server: CommandServer | None = None
+        self._alerts = None if config.alerts is None else self._made_alerts(config.alerts, plan.name)
+        try:
+            self._open(plan, runtime)
+        except Exception as error:
+            what = f"the job {config.job!r} runs, but commands will not find it: {error}"
+            print(printable_lines(what), file=sys.stderr)
+
+    def _made_alerts(self, config: AlertConfig, name: str) -> AlertWebhook:
+        names = {"key": self._config.key, "job": self._config.job, "name": name}
+        job = {**names, "host": this_process().host}
+        alerts = AlertWebhook(config, job, self.job.status, SystemClock())
+        alerts.start()
+        return alerts
+
+    def _open(self, plan: PlanOutline, runtime: str) -> None:
+        token = secrets.token_urlsafe(24)
+        place = self._config.checkpoint_dir
+        # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
+        self._server = CommandServer(self, plan, self._config, token)
+        record = self._record = JobRecord(
+            key=self._config.key,
+            driver=uuid4().hex[:12],
+            job=self._config.job,
+            name=plan.name,
+            process=this_process(),
+            runtime=runtime,
+            checkpoint_dir=place and redacted(place),
+            started_ms=SystemClock().now_ms(),
+            endpoint=self._server.endpoint,
+            token=token,
+            log=None if self._log is None else str(log_path(self._config.key)),
+            program=self._program,
+        )
+        try:
+            self._registry.add(record)
+        finally:
+            # It shows the job's end also where no command will come.
+            self._server.start()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.status().summary}>"
+
+    def _repr_html_(self) -> str:
+        """The picture as it is now, where nothing can be shown live."""
+        return picture(self._plan, self.status(), self.figures())
+
+    def _ipython_display_(self) -> None:
+        """In a notebook, as the last value of a cell: live."""
+        self._display.show()
+
+    def _mimebundle(self) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _has_ended(self, within_s: float) -> bool:
+        try:
+            self.job.wait(within_s)
+        except TimeoutError:
+            return False
+        except Exception:
+            return True  # Who waits for the job hears of it.
+        return True
+
+    def status(self) -> JobStatus:
+        status = self.job.status()
+        strangers = self._server.strangers if self._server is not None else 0
+        return replace(status, strangers=status.strangers + strangers) if strangers else status
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        try:
+            result = self.job.wait(timeout_s)
+        except (TimeoutError, KeyboardInterrupt):
+            raise
+        except BaseException:
+            self._close()
+            raise
+        self._close()
+        if result.status.finished_before and not self._finish_noted:
+            self._finish_noted = True
+            directory = redacted(str(self._config.checkpoint_dir))
+            what = (
+                f"the job {self._config.job!r} in {directory} had finished before: nothing was run. To "
+                "run it again, give it another name or checkpoint directory"
+            )
+            print(printable_lines(what), file=sys.stderr)
+        return result
+
+    def cancel(self) -> None:
+        self.job.cancel()
+        if self._note is not None:
+            # It has stopped: who does not wait for its result may start it again all the same.
+            self._note.close(self._outcome() or Outcome.CANCELLED)
+
+    def savepoint(self, directory: str | None = None) -> str:
+        return self.job.savepoint(directory)
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        return self.job.stop(directory, drain=drain)
+
+    def rescale(self, parallelism: int) -> None:
+        self.job.rescale(parallelism)
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        return self.job.profile(subtask, duration)
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return self.job.checkpoints()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return self.job.take_collected()
+
+    def figures(self) -> JobFigures:
+        return self.job.figures()
+
+    def history(self) -> HistoryView:
+        return self.job.history()
+
+    def events(self) -> Sequence[JobEvent]:
+        return self.job.events()
+
+    def story(self) -> Sequence[str]:
+        return self.job.story()
+
+    def _outcome(self) -> Outcome | None:
+        """How the job has ended; None where its driver has failed, or was replaced, and the job goes
+        on."""
+        with contextlib.suppress(Exception):
+            try:
+                self.job.wait(0)
+            except FencedError:
+                return None
+        state = self.job.status().state
+        return next((outcome for outcome, of in OUTCOMES.items() if of is state), None)
+
+    def _close(self) -> None:
+        """Once the job has ended: takes away its record. Returns when it is gone, whichever
+        thread was first."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                if self._note is not None:
+                    self._note.close(self._outcome())
+                if self._log is not None:
+                    self._log.close()
+                # Last: who sees that the record is gone may start the job again.
+                if self._record is not None:
+                    status = self.job.status()
+                    events = self.job.events()
+                    self._registry.ended(self._record, status.state.value, status.failure, events)
+                if self._alerts is not None:
+                    self._alerts.close()
+        if self._server is not None:
+            self._server.close()
+
+
+def _note(config: JobConfig, directory: str) -> HeldNote:
+    # Nothing rests on the note, so it need not be on the disk at once.
+    store = open_store(directory, durable=False)
+    if config.standby:
+        check_writable(store, directory)  # It would be found when the job is taken over.
+    return HeldNote(store, config.job, this_process(), uuid4().hex, SystemClock().now_ms())
+
+
+def _say(driver: str) -> None:
+    what = f"the job was run by {driver}: looking whether it still is"
+    print(printable_lines(what), file=sys.stderr)

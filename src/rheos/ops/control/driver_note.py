@@ -1,0 +1,242 @@
+"""Takes, renews and gives back the note that a job is being run (`checkpoint/driver_note.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import assert_never
+
+import msgspec
+
+from rheos.core.checkpoint.driver_note import (
+    RENEW_MS,
+    Driver,
+    DriverNote,
+    NoteVerdict,
+    decide,
+    decode_note,
+    encode_note,
+    note_path,
+)
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.ports import Clock, Store
+from rheos.ops.control.processes import Liveness, ProcessId, liveness
+from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.job import Predecessor
+
+_LOOK_EVERY_MS = 500
+_SETTLE_MS = 200
+"""So long a note takes to be written, as a rule."""
+
+_DRIVERS = {
+    Liveness.ALIVE: Driver.ALIVE,
+    Liveness.DEAD: Driver.DEAD,
+    Liveness.ELSEWHERE: Driver.UNKNOWN,
+}
+
+
+class HeldNote:
+    """One driver's hold on one job, in the job's store.
+
+    An OSError of the store is never raised: the job's own work reports it better, and does not
+    depend on the note.
+    """
+
+    def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
+        self._store = store
+        self._job = job
+        self._path = note_path(job)
+        self._note = DriverNote(
+            owner=owner,
+            driver=str(process),
+            process=msgspec.Raw(msgspec.json.encode(process)),
+            since_ms=now_ms,
+            renewed_ms=now_ms,
+            job=job,
+        )
+        self.held = False
+        self.previous: DriverNote | None = None
+        """The note of the driver that had the job before, once it is held."""
+
+    def acquire(
+        self,
+        clock: Clock,
+        pause: Callable[[float], object],
+        directory: str,
+        watching: Callable[[str], object] = lambda driver: None,
+        looks: Callable[[DriverNote], Driver] | None = None,
+    ) -> None:
+        """Takes the job, at once where nobody has it. Where that can only be seen by watching for a
+        few seconds, `watching` is called with the driver that had it.
+
+        Raises ConfigurationError where another driver runs it; `directory` is for its words.
+        """
+        look = driver_of if looks is None else looks
+        first: DriverNote | None = None
+        began_ms = 0
+        with contextlib.suppress(OSError):
+            while True:
+                latest = self._read()
+                if first is None and latest is not None:
+                    first, began_ms = latest, clock.monotonic_us() // 1000
+                driver = Driver.UNKNOWN if latest is None else look(latest)
+                verdict = decide(first, latest, driver, clock.monotonic_us() // 1000 - began_ms)
+                if verdict is NoteVerdict.FREE:
+                    if self._take(latest):
+                        return
+                    first = None  # Another was quicker.
+                elif latest is not None:
+                    if verdict is NoteVerdict.IN_USE:
+                        raise _in_use(self._job, directory, latest)
+                    if latest is first:
+                        watching(latest.driver)
+                pause(_LOOK_EVERY_MS / 1000)
+
+    def stand_by(
+        self,
+        clock: Clock,
+        pause: Callable[[float], object],
+        behind: Callable[[str], object] = lambda driver: None,
+        looks: Callable[[DriverNote], Driver] | None = None,
+    ) -> DriverNote | None:
+        """Waits until nobody runs the job, and takes it: None. Where it has ended under another driver
+        meanwhile it is not taken, and this is that one's note. `behind` is called with each driver that
+        it stands behind. While the store cannot be read it waits."""
+        look = driver_of if looks is None else looks
+        standby, told = Standby(), ""
+        while True:
+            # What a store raises is not always an OSError. It may go better the next time.
+            with contextlib.suppress(Exception):
+                latest = self._read()
+                driver = Driver.UNKNOWN if latest is None else look(latest)
+                match standby.look(latest, driver, clock.monotonic_us() // 1000):
+                    case Standing.OVER:
+                        return latest
+                    case Standing.TAKES_OVER:
+                        if self._take(latest) and self._still_held(pause):
+                            return None
+                    case Standing.BEHIND:
+                        if latest is not None and latest.owner != told:
+                            told = latest.owner
+                            behind(latest.driver)
+                    case other:
+                        assert_never(other)
+            pause(LOOK_EVERY_MS / 1000)
+
+    def _still_held(self, pause: Callable[[float], object]) -> bool:
+        """Others that stand by may have taken it in the same moment: the last one to write has it."""
+        pause(_SETTLE_MS / 1000)
+        present = self._read()
+        self.held = present is not None and present.owner == self._note.owner
+        return self.held
+
+    def renew(self, now_ms: int | None = None) -> bool:
+        """Renew the note. Return False if the job is another driver's now, which ends the renewals.
+
+        Args:
+            now_ms: the time by the wall clock, for people; the clock is read by default.
+        """
+        if not self.held:
+            return False
+        try:
+            present = self._read()
+            if present is not None and present.owner not in ("", self._note.owner):
+                self.held = False
+                return False
+            self._note = msgspec.structs.replace(
+                self._note,
+                renewals=self._note.renewals + 1,
+                renewed_ms=SystemClock().now_ms() if now_ms is None else now_ms,
+            )
+            self._store.put(self._path, encode_note(self._note))
+        except OSError:
+            pass  # It may go better the next time.
+        return True
+
+    def release(self, outcome: Outcome | None = None) -> None:
+        """The job has ended so; None: it has not, and another driver may go on with it."""
+        if not self.held:
+            return
+        self.held = False
+        with contextlib.suppress(OSError):
+            present = self._read()
+            if present is not None and present.owner == self._note.owner:
+                last = msgspec.structs.replace(self._note, released=True, outcome=outcome)
+                self._store.put(self._path, encode_note(last))
+
+    def _take(self, stale: DriverNote | None) -> bool:
+        """False where another has been quicker."""
+        self.previous = stale
+        data = encode_note(self._note)
+        if stale is None:
+            self.held = self._store.put_if_absent(self._path, data)
+        else:
+            self._store.put(self._path, data)
+            present = self._read()
+            self.held = present is not None and present.owner == self._note.owner
+        return self.held
+
+    def _read(self) -> DriverNote | None:
+        """None where there is none."""
+        try:
+            return decode_note(self._store.get(self._path), self._job)
+        except FileNotFoundError:
+            return None
+
+
+def driver_of(note: DriverNote) -> Driver:
+    """What can be known of the note's driver from here."""
+    try:
+        return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return Driver.UNKNOWN
+
+
+def predecessor_of(note: DriverNote | None) -> Predecessor | None:
+    """Return the driver that wrote a note, as the event log names it."""
+    if note is None or not note.owner:
+        return None
+    return Predecessor(note.driver, note.released, note.outcome, note.renewed_ms or None)
+
+
+def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
+    since = datetime.fromtimestamp(note.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ConfigurationError(
+        f"the job {job!r} in {directory} is being run by {note.driver}, since {since}",
+        hint=f"cancel it there (rheos cancel {job}), or give this one another name or another "
+        "checkpoint directory",
+    )
+
+
+class NoteKeeper:
+    """Renews a note from a thread of its own, until `close`, which gives it back."""
+
+    def __init__(self, note: HeldNote) -> None:
+        self._note = note
+        self._outcome: Outcome | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="rheos-driver-note", daemon=True)
+        self._thread.start()
+
+    def close(self, outcome: Outcome | None = None) -> None:
+        """`outcome`: how the job has ended; None where its driver failed. Waits no longer than for a
+        slow store to take a note. May be called again: the first call counts."""
+        if not self._over.is_set():
+            self._outcome = outcome
+        self._over.set()
+        self._thread.join(RENEW_MS / 1000)
+
+    def _keep(self) -> None:
+        while not self._over.wait(RENEW_MS / 1000):
+            # What a store raises is not always an OSError. It may go better the next time.
+            with contextlib.suppress(Exception):
+                if not self._note.renew():
+                    return
+        # By the thread that renews it: a renewal that takes long would bring the note back.
+        with contextlib.suppress(Exception):
+            self._note.release(self._outcome)

@@ -1,0 +1,166 @@
+"""What holds the watermark of an operator back, by a job's figures: which splits, since when, and where
+it waits behind rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import Figure
+from rheos.core.metrics.history import series_of
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.outline import OutlinedOperator, PlanOutline
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.health.splits import SplitStanding, open_splits
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """An edge behind which the watermark is lower than in front of it: it waits behind rows."""
+
+    sender: str
+    receiver: str
+    sender_ms: int
+    receiver_ms: int | None
+    queued_batches: int
+    busy: float
+    """Share of its time in which the receiving chain worked, in its busiest subtask."""
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    operator: OutlinedOperator
+    watermark_ms: int | None
+    """The least of its subtasks; None before there is one."""
+    subtask: int | None
+    """In which it is least, where its subtasks differ."""
+    since_ms: int | None
+    """The wall clock when it came to where it stands, as far as the history says."""
+    holding: tuple[SplitStanding, ...]
+    """The splits that are furthest behind, and not idle; none where they are not reported."""
+    idle: tuple[SplitStanding, ...]
+    waiting_splits: int
+    """That are to be read, and hold it until then."""
+    delayed: tuple[Delayed, ...]
+    late: int
+    """Rows that came late to the operator in this attempt."""
+    late_goes_to: str | None
+    """The side output of late rows, where it is read; None: they are dropped."""
+
+
+def held_back(outline: PlanOutline, figures: JobFigures, history: HistoryView, wanted: str) -> HeldBack:
+    """Of the operator of that id, or the only one of that name. Raises ConfigurationError."""
+    operator = _operator(outline, wanted)
+    chains = _upstream(outline, operator.id)
+    ahead = {each.id for chain in outline.chains if chain.id in chains for each in chain.operators}
+    watermark_ms, subtask = _least(_of_operator(figures, f.WATERMARK, operator.id))
+    splits = [split for split in open_splits(figures.operators, figures.of) if split[0] in ahead]
+    standing = [split for _, split in splits]
+    behind = [split for split in standing if not split.idle]
+    least = min((_rank(split.watermark_ms) for split in behind), default=None)
+    late = (r.value for r in figures.of(f.COUNTER) if r.at[:2] == (operator.id, "late"))
+    return HeldBack(
+        operator,
+        watermark_ms,
+        subtask,
+        _since_ms(history, operator.id, watermark_ms),
+        tuple(split for split in behind if _rank(split.watermark_ms) == least),
+        tuple(split for split in standing if split.idle),
+        sum(_number(r) for r in figures.of(f.WAITING_SPLITS) if r.at[0] in ahead),
+        tuple(_delayed(outline, figures, chains)),
+        sum(int(value) for value in late if not isinstance(value, Accumulated)),
+        "late" if "late" in operator.outputs else None,
+    )
+
+
+def _operator(outline: PlanOutline, wanted: str) -> OutlinedOperator:
+    operators = [operator for chain in outline.chains for operator in chain.operators]
+    found = [operator for operator in operators if operator.id == wanted]
+    found = found or [operator for operator in operators if operator.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{operator.id} ({operator.name})" for operator in found or operators)
+    raise ConfigurationError(
+        f"{len(found)} operators are called {wanted!r}"
+        if found
+        else f"the job has no operator {wanted!r}",
+        hint=f"name one of these by its id: {known}",
+    )
+
+
+def _upstream(outline: PlanOutline, operator: str) -> set[str]:
+    """The operator's chain, and all that lead to it."""
+    found: set[str] = set()
+    left = [chain.id for chain in outline.chains if operator in {each.id for each in chain.operators}]
+    while left:
+        chain = left.pop()
+        if chain not in found:
+            found.add(chain)
+            left += [e.source for e in outline.edges if e.target == chain and not e.feedback]
+    return found
+
+
+def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Iterator[Delayed]:
+    heads = {chain.id: chain.operators[0] for chain in outline.chains}
+    for edge in outline.edges:
+        if edge.target not in chains or edge.feedback:
+            continue
+        receiver = heads[edge.target]
+        sent, _ = _least(_of_operator(figures, f.WATERMARK, edge.sender))
+        heard, _ = _least(_of_operator(figures, f.WATERMARK, receiver.id))
+        queued = sum(_number(r) for r in figures.of(f.QUEUED_BATCHES) if r.at[0] == edge.id)
+        # Subtasks do not report at one moment: where nothing waits, the difference is only that.
+        if sent is None or not queued or (heard is not None and heard >= sent):
+            continue
+        busy = [r.per_s for r in figures.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
+        yield Delayed(
+            figures.operators.get(edge.sender, edge.sender),
+            receiver.name,
+            sent,
+            heard,
+            queued,
+            max(busy, default=0.0) / 1000,
+        )
+
+
+def _of_operator(figures: JobFigures, figure: Figure, operator: str) -> dict[int, int]:
+    return {int(r.at[-1]): _number(r) for r in figures.of(figure) if r.at[0] == operator}
+
+
+def _least(by_subtask: dict[int, int]) -> tuple[int | None, int | None]:
+    """And the subtask that has it, where they differ."""
+    if not by_subtask:
+        return None, None
+    subtask = min(by_subtask, key=lambda number: (by_subtask[number], number))
+    differ = len(set(by_subtask.values())) > 1
+    return by_subtask[subtask], subtask if differ else None
+
+
+def _since_ms(history: HistoryView, operator: str, watermark_ms: int | None) -> int | None:
+    """The first moment of the last run of moments that have that watermark."""
+    name = series_of(Reading(f.WATERMARK.name, (operator,), 0))
+    since = None
+    for part in (history.fine, history.coarse):
+        if watermark_ms is None or name not in part.series:
+            return since
+        at = part.series.index(name)
+        for at_ms, row in zip(reversed(part.at_ms), reversed(part.values), strict=True):
+            if since is not None and at_ms >= since:
+                continue
+            if row[at] != watermark_ms:
+                return since
+            since = at_ms
+    return since
+
+
+def _rank(watermark_ms: int | None) -> float:
+    return float("-inf") if watermark_ms is None else watermark_ms
+
+
+def _number(reading: Reading) -> int:
+    assert not isinstance(reading.value, Accumulated), "no histogram is read here"
+    return int(reading.value)

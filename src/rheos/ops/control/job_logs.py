@@ -1,0 +1,256 @@
+"""The logs of jobs: each has a file of JSON lines in a folder of this user's own.
+
+The only place where logging is set up in a driver. A line is a `LoggedLine`; the file is begun anew
+when it has 8 MB, and the two before it are kept. What the driver's own parts log is there, too, and
+still goes where Python puts it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.protocol.ids import JobId, JobKey
+from rheos.core.redaction import redacted
+from rheos.ops.control.registry import home_folder
+from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.host.log_capture import as_before
+
+MAX_FILE_BYTES = 8 << 20
+OLDER_FILES = 2
+MAX_LOGS = 100
+"""Of different jobs."""
+MAX_LINES = 1000
+"""That are read at a time."""
+_LOOK_EVERY_S = 0.5
+
+
+class LoggedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the file, and of `--log-json`."""
+
+    time: str
+    """UTC, as ISO 8601 has it, to the millisecond."""
+    level: str
+    logger: str
+    message: str
+    job: str = ""
+    """Empty where a part of the driver that serves several jobs has said it."""
+    attempt: int | None = None
+    operator: str | None = None
+    """Its name; None where the code of no operator has said it."""
+    subtask: int | None = None
+    """None for the driver."""
+    error: str = ""
+    """A traceback."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(LoggedLine)
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        known = vars(record)
+        error = record.exc_text or ""
+        if record.exc_info and not error:
+            error = redacted(self.formatException(record.exc_info))
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = LoggedLine(
+            time=at.replace("+00:00", "Z"),
+            level=record.levelname.lower(),
+            logger=record.name,
+            message=redacted(record.getMessage()),
+            job=known.get("job", ""),
+            attempt=known.get("attempt"),
+            operator=known.get("operator"),
+            subtask=known.get("subtask"),
+            error=error,
+        )
+        return _encode(line).decode()
+
+
+class _Outputs(logging.Handler):
+    """Passes what is logged to all logs that are open. What a client library repeats passes once per
+    while, and is not printed."""
+
+    def __init__(self, open_: list[logging.Handler], *, prints: bool) -> None:
+        super().__init__()
+        self._open = open_
+        self._prints = prints
+        self._once = OncePerWhile()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        of_client = is_of_client(record.name)
+        if of_client and not self._once.filter(record):
+            return
+        outputs = list(self._open)
+        for output in outputs:
+            output.handle(record)
+        if self._prints and not of_client and not any(isinstance(each, _ToStream) for each in outputs):
+            as_before(record, self)
+
+
+_open: list[logging.Handler] = []
+_changing = threading.Lock()
+_RHEOS = logging.getLogger("rheos")
+_CLIENTS = _Outputs(_open, prints=False)
+_HANDLERS = (
+    (_RHEOS, _Outputs(_open, prints=True)),
+    (JOBS, _Outputs(_open, prints=False)),
+    *(
+        (logging.getLogger(name), _CLIENTS)
+        for names in CLIENT_LOGGERS.values()
+        for name in names
+        if name.partition(".")[0] != _RHEOS.name
+    ),
+)
+
+
+def _begin(output: logging.Handler) -> None:
+    output.setFormatter(JsonLines())
+    with _changing:
+        _open.append(output)
+        for logger, handler in _HANDLERS:
+            logger.addHandler(handler)  # Nothing where it is there.
+
+
+def _end(output: logging.Handler) -> None:
+    with _changing:
+        if output in _open:
+            _open.remove(output)
+        if not _open:
+            for logger, handler in _HANDLERS:
+                logger.removeHandler(handler)
+    output.close()
+
+
+class _ToFile(RotatingFileHandler):
+    """Made with the first line. What cannot be written is no matter of the job."""
+
+    def __init__(self, path: Path, job: JobId) -> None:
+        super().__init__(path, "a", MAX_FILE_BYTES, OLDER_FILES, "utf-8", delay=True)
+        self._job = job
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return bool(vars(record).get("job", self._job) == self._job)
+
+    def _open(self) -> io.TextIOWrapper:
+        folder = Path(self.baseFilename).parent
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return io.TextIOWrapper(io.FileIO(descriptor, "a"), "utf-8", write_through=True)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        pass
+
+
+class _ToStream(logging.StreamHandler[TextIO]):
+    pass
+
+
+class LogFile:
+    """Of one job of this process, until it is closed."""
+
+    def __init__(self, key: JobKey, job: JobId) -> None:
+        _sweep()
+        self._output = _ToFile(log_path(key), job)
+        _begin(self._output)
+
+    def close(self) -> None:
+        """May be called again."""
+        _end(self._output)
+
+
+class LogStream:
+    """Every line of every job of this process, as JSON, until it is closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._output = _ToStream(stream)
+        _begin(self._output)
+
+    def close(self) -> None:
+        _end(self._output)
+
+
+def _sweep() -> None:
+    """Jobs without a checkpoint directory have a log of their own each time: the oldest logs go."""
+    with suppress(OSError):
+        logs = sorted(log_folder().glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+        for path in logs[: max(len(logs) - MAX_LOGS + 1, 0)]:
+            for n in range(1, OLDER_FILES + 1):
+                Path(f"{path}.{n}").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def log_folder() -> Path:
+    return home_folder() / "logs"
+
+
+def log_path(key: JobKey) -> Path:
+    return log_folder() / f"{safe_name(key)}.jsonl"
+
+
+def newest_lines(path: Path, most: int) -> list[LoggedLine]:
+    """The newest lines of a log, `most` at the most, the oldest first; none where there is no file."""
+    found: list[LoggedLine] = []
+    for part in (path, *(Path(f"{path}.{n}") for n in range(1, OLDER_FILES + 1))):
+        if len(found) >= most:
+            break
+        try:
+            found = [*_lines(part.read_bytes().splitlines()[-most:]), *found]
+        except OSError:
+            break
+    return found[-most:] if most else []
+
+
+def following_lines(path: Path) -> Iterator[LoggedLine]:
+    """What is written from now on, for ever; waits for it."""
+    at = path.stat() if path.exists() else None
+    offset = at.st_size if at is not None else 0
+    rest = b""
+    while True:
+        now = path.stat() if path.exists() else None
+        if now is not None:
+            if at is not None and now.st_ino != at.st_ino:
+                # Another file has been begun, and that one is the first of the older ones.
+                rest += _read(Path(f"{path}.1"), offset)
+                offset = 0
+            at = now
+            data = _read(path, offset)
+            offset += len(data)
+            *whole, rest = (rest + data).split(b"\n")
+            yield from _lines(whole)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _lines(written: Iterable[bytes]) -> Iterator[LoggedLine]:
+    for line in written:
+        try:
+            yield _decoder.decode(line)
+        except msgspec.MsgspecError:
+            continue  # One that was cut off, with the process that wrote it.

@@ -1,0 +1,97 @@
+"""A port at which Prometheus asks for the metrics of this process' jobs, and of its own listeners."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from rheos.connectors.listener.bounds import Bounds
+from rheos.connectors.listener.exchange import HttpExchange, ThreadedService
+from rheos.connectors.listener.head import HttpError
+from rheos.connectors.listener.place import HostNames, listening_socket, shown_address
+from rheos.connectors.listener.server import Listener, listeners
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.model import JobFigures
+
+_LOOPBACK = "127.0.0.1"
+_PATH = "/metrics"
+_MAX_SCRAPES = 8
+"""Scrapes that are answered at a time. Each has a thread."""
+_SERVED_WITHIN_S = 8.0
+"""Maximum time that a scrape waits for others. Prometheus gives up after 10 s by default."""
+
+
+class MetricsPort:
+    """Listens from its construction until `close`, in threads of its own."""
+
+    def __init__(
+        self, where: str, jobs: Callable[[], Sequence[JobFigures]], names: Sequence[str] = ()
+    ) -> None:
+        """Start to listen.
+
+        Args:
+            where: a port, which is then of loopback alone, or HOST:PORT; port 0 takes a free one.
+            jobs: returns the metrics of the jobs as they are now.
+            names: names of this machine that a scrape may use, besides its own and any address.
+
+        Raises:
+            ConfigurationError: `where` is no place or is taken, or the client is not installed.
+        """
+        try:
+            from prometheus_client import CollectorRegistry
+            from prometheus_client.exposition import choose_encoder
+
+            from rheos.ops.export.prometheus import FiguresCollector, ListenersCollector
+        except ImportError as error:
+            raise ConfigurationError(
+                "figures for Prometheus need the package prometheus-client",
+                hint="pip install 'rheos[prometheus]'",
+            ) from error
+        host, port = _place(where)
+        registry = CollectorRegistry()
+        registry.register(FiguresCollector(jobs))
+        registry.register(ListenersCollector(_counts))
+
+        def answer(exchange: HttpExchange) -> None:
+            if exchange.path not in ("/", _PATH):
+                raise HttpError(404, f"metrics are at {_PATH}")
+            if exchange.method not in ("GET", "HEAD"):
+                raise HttpError(405, "metrics are read by GET", Allow="GET")
+            encode, kind = choose_encoder(exchange.headers.get("accept", ""))
+            exchange.answer(200, encode(registry), kind)
+
+        try:
+            listening = listening_socket(host, port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"nothing can listen at {host}:{port} for Prometheus: {error}",
+                hint="take another port, or 0 for any that is free",
+            ) from error
+        service = ThreadedService(answer, None)
+        bounds = Bounds(_MAX_SCRAPES, admitted_within_s=_SERVED_WITHIN_S)
+        self._listener = Listener("metrics", listening, service, bounds, HostNames.of(host, names))
+        self.url = f"http://{shown_address(host, self._listener.port)}{_PATH}"
+
+    def close(self) -> None:
+        """End all connections. May be called again."""
+        self._listener.close()
+
+
+def _counts() -> Iterator[tuple[str, str, int]]:
+    """Yield each count of this process' listeners, by the listener's name."""
+    found: Counter[tuple[str, str]] = Counter()
+    for listener in listeners():
+        counts = listener.counts()
+        for name in counts.__struct_fields__:
+            found[listener.name, name] += getattr(counts, name)
+    for (listener_name, name), count in found.items():
+        yield listener_name, name, count
+
+
+def _place(where: str) -> tuple[str, int]:
+    host, _, port = where.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise ConfigurationError(
+            f"{where!r} is no place to listen at", hint="say a port, such as 9249, or HOST:PORT"
+        )
+    return host.removeprefix("[").removesuffix("]") or _LOOPBACK, int(port)

@@ -1,0 +1,257 @@
+"""The jobs that run now, so that any shell of the same user finds them.
+
+Each driver keeps a record per job in a folder of the user's own: `$RHEOS_HOME/jobs`, or else
+`$XDG_STATE_HOME/rheos/jobs`, or else `~/.local/state/rheos/jobs`. It goes with the job. The record of
+a driver that was killed stays, and whoever reads the folder next clears it away. The token in it is
+what lets commands in: so nobody else may read the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.event_log import JobEvent
+from rheos.core.protocol.ids import JobId, JobKey
+from rheos.core.redaction import redacted
+from rheos.ops.control.ended_jobs import LOST, MAX_ENDED_EVENTS, EndedJob, EndedJobs
+from rheos.ops.control.private_files import write_privately
+from rheos.ops.control.processes import Liveness, ProcessId, liveness
+from rheos.ops.control.started_program import StartedProgram
+from rheos.runtimes.host.io import SystemClock
+
+_SUFFIX = ".json"
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How to find a running job, and to speak to it."""
+
+    key: JobKey
+    """The job's identity, which all of its drivers share."""
+    job: JobId
+    name: str
+    process: ProcessId
+    """The driver's."""
+    runtime: str
+    checkpoint_dir: str | None
+    """To show, without credentials. None: its checkpoints go with it."""
+    started_ms: int
+    """Wall-clock time, ms since the epoch."""
+    endpoint: str
+    token: str
+    log: str | None = None
+    """The file of its log lines; None where it keeps none."""
+    program: StartedProgram | None = None
+    """None where it is no file, or the driver is of a version that did not say."""
+    stands_by: bool = False
+    """The driver waits to take the job over; it cannot be spoken to."""
+    driver: str = ""
+    """Unique id of the driver's work on this job. Empty in records of 0.1.0, whose key was unique."""
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.driver or self.key}{_SUFFIX}"
+
+    def __str__(self) -> str:
+        """Short, to distinguish jobs on a screen."""
+        place = self.checkpoint_dir or "no checkpoint directory"
+        return f"{self.key} ({self.name!r}, {self.process}, {place})"
+
+
+Known = TypeVar("Known", JobRecord, EndedJob)
+
+
+def home_folder() -> Path:
+    """Of this user, for what stays from one command to the next."""
+    home = os.environ.get("RHEOS_HOME")
+    if home:
+        return Path(home).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "rheos"
+
+
+def registry_folder() -> Path:
+    return home_folder() / "jobs"
+
+
+class Registry:
+    """The folder of records. Safe for many processes: a record is written and removed by its driver
+    alone, whole or not at all."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = registry_folder() if folder is None else folder
+        self.ended_jobs = EndedJobs(self._folder / "ended")
+
+    def add(self, record: JobRecord) -> None:
+        """Raises OSError where the folder cannot be written, or is not safe to hold a token."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._keep_to_ourselves()
+        write_privately(self._folder / record.file_name, msgspec.json.encode(record))
+
+    def remove(self, record: JobRecord) -> None:
+        with contextlib.suppress(OSError):
+            (self._folder / record.file_name).unlink(missing_ok=True)
+
+    def ended(
+        self,
+        record: JobRecord,
+        state: str,
+        failure: str | None,
+        events: Sequence[JobEvent] = (),
+    ) -> None:
+        """Take the record away, and keep how the job has ended, if that can be written. `events` is its
+        event log, the newest first."""
+        with contextlib.suppress(OSError):
+            self.ended_jobs.add(
+                EndedJob(
+                    key=record.key,
+                    job=record.job,
+                    name=record.name,
+                    process=record.process,
+                    runtime=record.runtime,
+                    checkpoint_dir=record.checkpoint_dir,
+                    started_ms=record.started_ms,
+                    ended_ms=SystemClock().now_ms(),
+                    log=record.log,
+                    state=state,
+                    failure=failure,
+                    events=list(events[:MAX_ENDED_EVENTS]),
+                )
+            )
+        self.remove(record)
+
+    def records(self) -> list[JobRecord]:
+        """Of the jobs that run, and of those on other hosts that cannot be asked; oldest first.
+
+        Records of drivers that have died are removed: their jobs have ended. Files that cannot be read
+        are passed over: they may be of another version."""
+        found = []
+        try:
+            paths = sorted(self._folder.glob(f"*{_SUFFIX}"))
+        except OSError:
+            paths = []
+        for path in paths:
+            try:
+                record = msgspec.json.decode(path.read_bytes(), type=JobRecord)
+            except (OSError, msgspec.MsgspecError):
+                continue
+            if liveness(record.process) is Liveness.DEAD:
+                if record.stands_by:
+                    self.remove(record)
+                else:
+                    self.ended(record, LOST, None)
+            else:
+                found.append(record)
+        return sorted(found, key=lambda record: (record.started_ms, record.file_name))
+
+    def _keep_to_ourselves(self) -> None:
+        if os.name != "posix":
+            return
+        facts = self._folder.stat()
+        if facts.st_uid != os.getuid():
+            raise PermissionError(f"{self._folder} belongs to another user")
+        if facts.st_mode & 0o077:
+            self._folder.chmod(0o700)
+
+
+def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
+    """Return the running job that `wanted` names.
+
+    `wanted` is a key, an id, a name, a driver's process id, `JOB@DIRECTORY`, or the beginning of an id
+    or a name. The first of these that fits any job counts. If several drivers of one job run, the
+    newest is returned. Drivers that stand by are ignored.
+
+    Raises:
+        ConfigurationError: no job fits, or several do.
+    """
+    fitting = newest_drivers(_fitting(wanted, [record for record in records if not record.stands_by]))
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise ConfigurationError(
+            f"{wanted!r} may be any of {len(fitting)} running jobs",
+            hint="name one by its key, its process id, or JOB@DIRECTORY",
+            detail="\n".join(map(str, fitting)),
+        )
+    for waits in _fitting(wanted, [record for record in records if record.stands_by]):
+        raise ConfigurationError(
+            f"the job {waits.job!r} does not run here: {waits.process} stands by for it",
+            hint="give the command where the job runs; a driver that stands by is ended by Ctrl-C or "
+            "SIGTERM",
+        )
+    if not records:
+        raise ConfigurationError(
+            f"there is no running job {wanted!r}: none of this user's runs here",
+            hint="is RHEOS_HOME the same as where the job was started, and the host?",
+        )
+    raise ConfigurationError(
+        f"there is no running job {wanted!r}",
+        hint="name one of those that run",
+        detail="\n".join(map(str, records)),
+    )
+
+
+def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
+    """Return one record for each job: that of the newest driver which runs it, else of one which stands
+    by. A driver that was frozen or cut off may still run when another has taken its job over."""
+    newest: dict[JobKey, JobRecord] = {}
+    for record in sorted(records, key=lambda each: (not each.stands_by, each.started_ms)):
+        newest[record.key] = record
+    return [record for record in records if newest[record.key] is record]
+
+
+def find_to_look_at(wanted: str) -> JobRecord:
+    """Of those that run here, for who could also look at one that does not. Raises
+    ConfigurationError."""
+    try:
+        return find_job(wanted, Registry().records())
+    except ConfigurationError as error:
+        error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
+        raise
+
+
+def find_ended(wanted: str, registry: Registry) -> EndedJob | None:
+    """Return the job that has ended here and that `wanted` names as in `find_job`; None if no job fits.
+
+    Raises:
+        ConfigurationError: several jobs fit.
+    """
+    fitting = _fitting(wanted, registry.ended_jobs.newest_first())
+    if len({ended.key for ended in fitting}) > 1:
+        raise ConfigurationError(
+            f"{wanted!r} may be any of {len(fitting)} jobs that have ended here",
+            hint="name one by its key",
+            detail="\n".join(f"{ended.key} ({ended.checkpoint_dir})" for ended in fitting),
+        )
+    return fitting[0] if fitting else None
+
+
+def _fitting(wanted: str, records: Sequence[Known]) -> list[Known]:
+    ways = [
+        [r for r in records if r.key == wanted],
+        [r for r in records if r.job == wanted],
+        [r for r in records if r.name == wanted],
+        [r for r in records if str(r.process.pid) == wanted],
+        [r for r in records if _is_at(r, wanted)],
+        [r for r in records if wanted and (r.job.startswith(wanted) or r.name.startswith(wanted))],
+    ]
+    return next((way for way in ways if way), [])
+
+
+def _is_at(record: JobRecord | EndedJob, wanted: str) -> bool:
+    """Whether it is this JOB@DIRECTORY. Both may hold an `@`."""
+    place = record.checkpoint_dir
+    prefix = next((f"{n}@" for n in (record.job, record.name) if wanted.startswith(f"{n}@")), None)
+    if place is None or prefix is None:
+        return False
+    directory = wanted.removeprefix(prefix)
+    return place.rstrip("/") == (
+        redacted(directory) if "://" in directory else os.path.abspath(os.path.expanduser(directory))
+    ).rstrip("/")

@@ -1,0 +1,259 @@
+"""The driver's side of the commands: a thread that answers, and never holds the job up."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from datetime import timedelta
+from typing import Any
+
+import zmq
+
+from rheos.core.errors import ConfigurationError, RheosError, unexpected
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.printable import printable_lines
+from rheos.core.protocol.decoding import MalformedError
+from rheos.ops.control.commands import (
+    MAX_REQUEST_BYTES,
+    AnyAnswer,
+    AnyRequest,
+    CancelJob,
+    Cancelled,
+    CheckpointList,
+    GetCheckpoints,
+    GetEvents,
+    GetFigures,
+    GetHistory,
+    GetPlan,
+    GetSettings,
+    GetStatus,
+    GetStory,
+    ProfileSubtask,
+    Refused,
+    RescaleJob,
+    SavepointTaken,
+    Status,
+    StopWithSavepoint,
+    TakeSavepoint,
+    TheEvents,
+    TheFigures,
+    TheHistory,
+    ThePlan,
+    TheProfile,
+    TheSettings,
+    TheStory,
+    WidthChanged,
+    encode,
+    request_decoder,
+)
+from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
+from rheos.runtimes.host.sockets import is_of, listen
+from rheos.runtimes.job import JobConfig, JobHandle
+
+_LOOK_EVERY_MS = 250
+_ANSWERED_AT_ONCE = (
+    GetStatus,
+    GetCheckpoints,
+    GetFigures,
+    GetHistory,
+    GetEvents,
+    GetStory,
+    GetPlan,
+    GetSettings,
+)
+_MAX_AT_WORK = 8
+"""Savepoints that may be under way, or wait their turn, at a time."""
+
+
+class CommandServer:
+    """Listens at once, in a folder that only this user can enter; answers from `start` until `close`,
+    or until the job has ended.
+
+    Every request must carry the token; others get no answer. Whether the job has ended is asked by
+    `handle.wait(0)`, now and then, from the server's thread.
+    """
+
+    def __init__(self, handle: JobHandle, plan: PlanOutline, config: JobConfig, token: str) -> None:
+        self._handle = handle
+        self._plan = plan
+        self._settings = dict(config.settings)
+        self._job = config.job
+        self._token = token.encode()
+        self._at_work = 0
+        self._folder = SocketFolder()
+        self._context = zmq.Context(1)
+        # A ROUTER, not a REP: who asks for a savepoint does not keep others waiting for a status.
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._done: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
+        self._done_at = "inproc://done"
+        self._closing = False
+        self._lock = threading.Lock()
+        try:
+            self._socket.setsockopt(zmq.LINGER, 1000)
+            self.endpoint = listen(self._socket, in_folder(self._folder.path), MAX_REQUEST_BYTES)
+            self._done.bind(self._done_at)
+        except BaseException:
+            self._context.destroy(0)
+            self._folder.close()
+            raise
+        self.strangers = 0
+        """Requests without the token, or that nobody of ours makes. They get no answer."""
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="rheos-commands", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Returns when the thread has gone; an answer that takes longer than a moment is lost. May be
+        called again."""
+        self._closing = True
+        if self._thread is None:
+            self._leave()
+        elif threading.current_thread() is not self._thread:
+            self._hand_over([b""])
+            self._thread.join(5.0)
+
+    # --- the server's thread ----------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Whatever fails in it, the job goes on and can be commanded."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._done, zmq.POLLIN)
+        try:
+            over = False
+            while not self._closing and not over:
+                try:
+                    self._hear(dict(poller.poll(_LOOK_EVERY_MS)))
+                except Exception as error:
+                    what = f"a command could not be answered: {unexpected(error)}"
+                    print(printable_lines(what, ""), file=sys.stderr)
+                over = self._job_is_over()
+            self._answer_the_last()
+        finally:
+            self._leave()
+
+    def _hear(self, ready: dict[Any, int]) -> None:
+        if self._done in ready:
+            self._pass_on()
+        if self._socket in ready:
+            self._take(self._socket.recv_multipart())
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._socket.close()
+            self._done.close(0)
+        # Waits until the last answers have left.
+        self._context.term()
+        self._folder.close()
+
+    def _job_is_over(self) -> bool:
+        try:
+            self._handle.wait(0.0)
+        except TimeoutError:
+            return False
+        except BaseException:
+            return True
+        return True
+
+    def _answer_the_last(self) -> None:
+        """Who stopped or cancelled the job is to hear of it, although it has ended by that."""
+        while self._at_work and self._done.poll(2000):
+            self._pass_on()
+
+    def _take(self, frames: list[bytes]) -> None:
+        request = self._request(frames)
+        if request is None:
+            self.strangers += 1
+        elif isinstance(request, _ANSWERED_AT_ONCE):
+            self._send(frames[0], self._carried_out(request))
+        elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
+            self._send(
+                frames[0],
+                Refused.of(
+                    ConfigurationError(
+                        f"the job has {self._at_work} commands under way already",
+                        hint="wait until one of them is done",
+                    )
+                ),
+            )
+        else:
+            self._at_work += 1
+            threading.Thread(
+                target=self._work, args=(frames[0], request), name="rheos-command", daemon=True
+            ).start()
+
+    def _request(self, frames: list[bytes]) -> AnyRequest | None:
+        """None where a stranger asks."""
+        if len(frames) != 3 or frames[1] or not is_of(self._token, frames[2]):
+            return None
+        try:
+            request = request_decoder.decode(frames[2][len(self._token) :])
+        except MalformedError:
+            return None
+        return request if request.job == self._job else None
+
+    def _pass_on(self) -> None:
+        frames = self._done.recv_multipart()
+        if len(frames) == 2:
+            self._at_work -= 1
+            self._socket.send_multipart([frames[0], b"", frames[1]])
+
+    def _send(self, to: bytes, answer: AnyAnswer) -> None:
+        self._socket.send_multipart([to, b"", encode(answer)])
+
+    # --- the threads of single commands -----------------------------------------------------------
+
+    def _work(self, to: bytes, request: AnyRequest) -> None:
+        self._hand_over([to, encode(self._carried_out(request))])
+
+    def _hand_over(self, frames: list[bytes]) -> None:
+        """To the server's thread; nothing where it has gone. A single frame only wakes it."""
+        with self._lock:
+            if self._done.closed:
+                return
+            push: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
+            with contextlib.closing(push):
+                push.connect(self._done_at)
+                push.send_multipart(frames)
+
+    def _carried_out(self, request: AnyRequest) -> AnyAnswer:
+        try:
+            match request:
+                case GetStatus():
+                    return Status(status=self._handle.status())
+                case GetCheckpoints():
+                    return CheckpointList(checkpoints=list(self._handle.checkpoints()))
+                case GetFigures():
+                    return TheFigures(figures=self._handle.figures())
+                case GetHistory():
+                    return TheHistory(history=self._handle.history())
+                case GetEvents():
+                    return TheEvents(events=list(self._handle.events()))
+                case GetStory():
+                    return TheStory(lines=list(self._handle.story()))
+                case GetPlan():
+                    return ThePlan(plan=self._plan)
+                case GetSettings():
+                    return TheSettings(settings=self._settings)
+                case TakeSavepoint():
+                    return SavepointTaken(directory=self._handle.savepoint(request.directory))
+                case StopWithSavepoint():
+                    directory = self._handle.stop(request.directory, drain=request.drain)
+                    return SavepointTaken(directory=directory)
+                case RescaleJob():
+                    self._handle.rescale(request.parallelism)
+                    return WidthChanged()
+                case ProfileSubtask():
+                    length = timedelta(milliseconds=request.for_ms)
+                    return TheProfile(profile=self._handle.profile(request.subtask, length))
+                case CancelJob():
+                    self._handle.cancel()
+                    return Cancelled()
+        except RheosError as error:
+            return Refused.of(error)
+        except BaseException as error:
+            # Whatever it is, who asked hears of it, and the command counts as done.
+            return Refused.of(unexpected(error))

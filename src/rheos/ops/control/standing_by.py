@@ -1,0 +1,157 @@
+"""A driver that stands by: it shows itself, waits, and takes the job over or ends with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from time import sleep
+from typing import NoReturn
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rheos.core.checkpoint.driver_note import DriverNote
+from rheos.core.checkpoint.events import Outcome
+from rheos.core.errors import CheckpointError, JobFailedError
+from rheos.core.metrics.event_log import JobEvent
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.printable import printable_lines
+from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.stacks import StackProfile
+from rheos.core.redaction import redacted
+from rheos.ops.control.driver_note import HeldNote
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.started_program import StartedProgram
+from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
+from rheos.runtimes.driver.master import OUTCOMES
+from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+
+
+def stand_by(
+    note: HeldNote, plan: PhysicalPlan, config: JobConfig, runtime: str, program: StartedProgram | None
+) -> DriverNote | None:
+    """Until the job is this driver's: None. Or until it has ended under another one: that one's note.
+    Meanwhile `rheos jobs` shows it."""
+    clock = SystemClock()
+    registry = Registry()
+    record = JobRecord(
+        key=config.key,
+        driver=uuid4().hex[:12],
+        job=config.job,
+        name=plan.name,
+        process=this_process(),
+        runtime=runtime,
+        checkpoint_dir=config.checkpoint_dir and redacted(config.checkpoint_dir),
+        started_ms=clock.now_ms(),
+        endpoint="",
+        token="",
+        program=program,
+        stands_by=True,
+    )
+    drivers: list[str] = []
+
+    def behind(driver: str) -> None:
+        if not drivers:
+            registry.add(record)
+        drivers.append(driver)
+        _say(f"standing by: the job {config.job!r} is run by {driver}")
+
+    try:
+        ended = note.stand_by(clock, sleep, behind)
+    finally:
+        registry.remove(record)
+    if ended is not None and ended.outcome is not None:
+        _say(f"the job {config.job!r} {_ENDED[ended.outcome]} under {ended.driver}")
+    elif drivers:
+        _say(f"{drivers[-1]} is gone: taking the job {config.job!r} over")
+    return ended
+
+
+def _say(what: str) -> None:
+    print(printable_lines(what), file=sys.stderr, flush=True)
+
+
+_ENDED = {
+    Outcome.FINISHED: "has finished",
+    Outcome.CANCELLED: "was cancelled",
+    Outcome.STOPPED: "was stopped",
+    Outcome.FAILED: "has failed",
+}
+
+
+class EndedElsewhere:
+    """A JobHandle of a job that has ended under another driver while this one stood by."""
+
+    def __init__(self, plan: PhysicalPlan, config: JobConfig, note: DriverNote) -> None:
+        assert note.outcome is not None
+        self._job = config.job
+        self._outcome = note.outcome
+        self._driver = note.driver
+        self._status = JobStatus(
+            job=config.job,
+            name=plan.name,
+            state=OUTCOMES[note.outcome],
+            attempt=0,
+            running_s=0.0,
+            records_per_s=0.0,
+            watermark_ms=None,
+            checkpoints_completed=0,
+            checkpoints_failed=0,
+            last_checkpoint_ms=None,
+            restarts=0,
+            busy_ratio=0.0,
+            backpressure_ratio=0.0,
+        )
+        self._collected = CollectedBefore(config.job, CollectedResults(plan).names())
+
+    def status(self) -> JobStatus:
+        return self._status
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        if self._status.state is JobState.FAILED:
+            raise JobFailedError(
+                f"the job {self._job!r} has failed under {self._driver}",
+                hint="the output of that driver says why; this one stood by, and did not try the "
+                "job again, as it would fail again",
+            )
+        return JobResult(self._status, self._collected)
+
+    def cancel(self) -> None:
+        pass
+
+    def savepoint(self, directory: str | None = None) -> str:
+        self._refuse()
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        self._refuse()
+
+    def rescale(self, parallelism: int) -> None:
+        self._refuse()
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        self._refuse()
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return ()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return {}
+
+    def figures(self) -> JobFigures:
+        self._refuse()
+
+    def history(self) -> HistoryView:
+        return HistoryView.nothing()
+
+    def events(self) -> Sequence[JobEvent]:
+        return ()
+
+    def story(self) -> Sequence[str]:
+        return ()
+
+    def _refuse(self) -> NoReturn:
+        raise CheckpointError(f"the job {self._job!r} {_ENDED[self._outcome]} under {self._driver}")

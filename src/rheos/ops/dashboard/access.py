@@ -1,0 +1,192 @@
+"""Who may do what: named tokens with a role each, and a line for every operation."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rheos.core.errors import ConfigurationError
+from rheos.ops.control.registry import home_folder
+from rheos.runtimes.host.scratch import left_files, locked_file
+
+CODE_WITHIN_S = 300.0
+"""For how long the code of a printed address can be exchanged."""
+_SHORTEST_TOKEN = 16
+_TOKEN = ".token"
+
+
+class Role(Enum):
+    LOOK = "look"
+    OPERATE = "operate"
+    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
+
+    def may(self, needed: Role) -> bool:
+        return self is Role.OPERATE or needed is Role.LOOK
+
+
+@dataclass(frozen=True, repr=False)
+class Holder:
+    """Of a token. Its name is what the audit says."""
+
+    name: str
+    role: Role
+    token: str
+
+
+class Access:
+    """The tokens that are let in."""
+
+    def __init__(self, holders: Sequence[Holder]) -> None:
+        self._holders = holders
+
+    def holder(self, token: str) -> Holder | None:
+        """None where it is nobody's. Takes as long for one token as for another."""
+        found = None
+        for holder in self._holders:
+            if hmac.compare_digest(holder.token.encode(), token.encode()):
+                found = holder
+        return found
+
+
+def drawn_holder() -> Holder:
+    """Who starts the dashboard, with a token that is drawn for it."""
+    return Holder("owner", Role.OPERATE, secrets.token_urlsafe(24))
+
+
+def holders_of(path: Path) -> list[Holder]:
+    """Of a TOML file: a table for each name, with its `role` and its `token`. Raises
+    ConfigurationError where it cannot be read, or others can."""
+    try:
+        mode = path.stat().st_mode
+        said = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the tokens of {str(path)!r} cannot be read: {error}") from error
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        raise ConfigurationError(
+            f"the tokens of {str(path)!r} can be read by other users", hint=f"chmod 600 {path}"
+        )
+    if not said:
+        raise ConfigurationError(
+            f"{str(path)!r} names no tokens",
+            hint='write a table for each: [oncall] with role = "operate" and token = "..."',
+        )
+    holders = [_holder(name, table, path) for name, table in said.items()]
+    if len({holder.token for holder in holders}) < len(holders):
+        raise ConfigurationError(f"two names of {str(path)!r} have the same token")
+    return holders
+
+
+def _holder(name: str, table: Any, path: Path) -> Holder:
+    where = f"[{name}] of {str(path)!r}"
+    if not isinstance(table, Mapping) or set(table) != {"role", "token"}:
+        raise ConfigurationError(f"{where} has not just a role and a token")
+    role, token = table["role"], table["token"]
+    if role not in [each.value for each in Role]:
+        raise ConfigurationError(f"{where} has the role {role!r}", hint='write "look" or "operate"')
+    if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN or not token.isascii():
+        raise ConfigurationError(
+            f"{where} has a token that could be guessed",
+            hint='python -c "import secrets; print(secrets.token_urlsafe(24))" draws one',
+        )
+    return Holder(name, Role(role), token)
+
+
+class Audit:
+    """A line of JSON for every operation that was asked for, in a file that is only added to."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises ConfigurationError where nothing can be written there."""
+        self.path = path or home_folder() / "audit.jsonl"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"the audit cannot be written: {error}") from error
+
+    def note(
+        self,
+        who: str,
+        address: str,
+        operation: str,
+        job: str,
+        arguments: Mapping[str, Any],
+        outcome: str,
+    ) -> None:
+        """Add a line. `arguments` are without secrets.
+
+        Raises:
+            OSError: the line cannot be written; then the caller must not do the operation.
+        """
+        line = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "who": who,
+            "from": address,
+            "operation": operation,
+            "job": job,
+            "arguments": arguments,
+            "outcome": outcome,
+        }
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class SignInCode:
+    """A code that is exchanged once, within five minutes, for the token of its holder. So an address
+    that stays in a log or a browser's history lets nobody in. For any thread."""
+
+    def __init__(self, holder: Holder, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.code = secrets.token_urlsafe(24)
+        self._holder = holder
+        self._now_s = now_s
+        self._deadline_s = now_s() + CODE_WITHIN_S
+        self._lock = threading.Lock()
+        self._used = False
+
+    def exchange(self, code: str) -> Holder | None:
+        """Return the holder; None where the code is another one, was used, or is too old."""
+        if not hmac.compare_digest(self.code.encode(), code.encode()):
+            return None
+        with self._lock:
+            fits = not self._used and self._now_s() <= self._deadline_s
+            self._used = True
+        return self._holder if fits else None
+
+
+class TokenFile:
+    """The file, for this user alone, with the token that was drawn for a dashboard. It goes with the
+    dashboard; one that a killed dashboard has left is removed by the next."""
+
+    def __init__(self, token: str) -> None:
+        """Raises ConfigurationError where it cannot be written."""
+        folder = home_folder() / "dashboards"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left in left_files(folder, ("",), _TOKEN):
+                left.unlink(missing_ok=True)
+            self._file, self.path = locked_file(folder, "", _TOKEN)
+            os.write(self._file, f"{token}\n".encode())
+        except OSError as error:
+            raise ConfigurationError(f"the dashboard's token cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """May be called again."""
+        if self._file >= 0:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = -1

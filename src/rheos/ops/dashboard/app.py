@@ -1,0 +1,298 @@
+"""Requests and answers: the operations as routes, what listens, the page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rheos.core.errors import ConfigurationError, InternalError, RheosError, TransportError, unexpected
+from rheos.core.protocol.error_data import ErrorData
+from rheos.ops.dashboard import served
+from rheos.ops.dashboard.access import Access, Audit, Holder, Role, SignInCode
+from rheos.ops.dashboard.arguments import check_value, checked, shown
+from rheos.ops.dashboard.aside import Aside
+from rheos.ops.dashboard.feeds import Feeds
+from rheos.ops.dashboard.openapi import BASE, document
+from rheos.ops.dashboard.operations import OPERATIONS, Operation, RestRequest
+from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
+from rheos.ops.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
+
+MAX_BODY_BYTES = 16 * 1024
+_MAX_AT_WORK = 16
+PAGE = Path(__file__).parent / "page"
+_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class WithHeaders:
+    """Every answer says what a browser may do with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class DeniedError(Exception):
+    """Nothing is said of why, but whether it is the token or its role."""
+
+    def __init__(self, status: int, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.status = status
+        self.hint = hint
+
+
+class Dashboard:
+    """Answers for these jobs. `hosts` are the names that requests may have for this server: a page of
+    another name must not ask in the name of who looks at it."""
+
+    def __init__(
+        self,
+        jobs: ServedJobs,
+        access: Access,
+        audit: Audit,
+        hosts: Sequence[str],
+        feeds: Feeds | None = None,
+        savepoint_folders: Sequence[str] = (),
+        replay_memory_bytes: int | None = None,
+        code: SignInCode | None = None,
+    ) -> None:
+        """`code` can be exchanged for a token. `savepoint_folders`: where savepoints may be, besides
+        checkpoint directories."""
+        self._jobs = jobs
+        self._access = access
+        self._audit = audit
+        self._feeds = feeds or Feeds()
+        self._savepoint_folders = savepoint_folders
+        self._code = code
+        self._operating = Aside(_MAX_AT_WORK)
+        self._replays = ReplayProcesses(replay_memory_bytes)
+        self._document = document()
+        self.app = Starlette(
+            routes=[
+                Mount(
+                    BASE,
+                    routes=[
+                        Route("/sign-in", self._sign_in, methods=["POST"]),
+                        *map(self._route, OPERATIONS),
+                        *self._event_routes(),
+                    ],
+                ),
+                Route("/openapi.json", self._openapi),
+                Route("/healthz", self._healthy),
+                Route("/readyz", self._ready),
+                Mount("/", StaticFiles(directory=PAGE, html=True)),
+            ],
+            middleware=[
+                Middleware(WithHeaders),
+                Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            ],
+            exception_handlers={DeniedError: _denied, Exception: _broken},
+        )
+
+    def close(self) -> None:
+        """Ends what is under way in processes beside this one."""
+        self._replays.close()
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def _route(self, operation: Operation) -> Route:
+        async def answer(request: Request) -> Response:
+            holder = self._let_in(request, operation.role)
+            try:
+                body = await _body(request, operation)
+                work = partial(self._run, operation, request, holder, body)
+                aside = operation.takes_long or operation.role is not Role.LOOK
+                found = await (self._operating.run(work) if aside else asyncio.to_thread(work))
+            except RheosError as error:
+                return _refusal(error)
+            return Response(found, media_type="application/json")
+
+        return Route(operation.path, answer, methods=[operation.method], name=operation.name)
+
+    def _run(self, operation: Operation, request: Request, holder: Holder, body: Any) -> bytes:
+        """In a thread. Raises RheosError."""
+        named = request.path_params.get("job")
+        job = None if named is None else self._jobs.find(named)
+        query = {name: request.query_params.getlist(name) for name in operation.query}
+        asked = RestRequest(self._jobs, job, query, body, self._replays)
+        for name, values in query.items():
+            check_value(name, values)
+        if operation.role is Role.LOOK:
+            return msgspec.json.encode(operation.run(asked))
+        assert job is not None, "operations that change something are of a job"
+
+        def note(outcome: str) -> None:
+            self._note(operation, request, holder, job, shown(body, query), outcome)
+
+        note("asked for")
+        try:
+            if not isinstance(job, StoredJob):
+                asked = replace(asked, body=checked(body, job, self._savepoint_folders))
+            done = operation.run(asked)
+        except RheosError as error:
+            note(f"{type(error).__name__}: {error.what}")
+            raise
+        note("done")
+        return msgspec.json.encode(done)
+
+    def _note(
+        self,
+        operation: Operation,
+        request: Request,
+        holder: Holder,
+        job: Served,
+        arguments: Mapping[str, Any],
+        outcome: str,
+    ) -> None:
+        address = request.client.host if request.client is not None else ""
+        try:
+            self._audit.note(holder.name, address, operation.name, job.job, arguments, outcome)
+        except OSError as error:
+            raise TransportError(
+                f"the audit could not be written, and nothing is done: {error}"
+            ) from error
+
+    def _let_in(self, request: Request, needed: Role) -> Holder:
+        """Before anything else of the request is looked at. Raises DeniedError."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        holder = self._access.holder(token) if scheme.lower() == "bearer" else None
+        if holder is None:
+            hint = "send a token: Authorization: Bearer TOKEN"
+            raise DeniedError(401, "there is no such token", hint)
+        if not holder.role.may(needed):
+            hint = f"send the token of one whose role is {needed.value!r}"
+            raise DeniedError(403, f"this needs the role {needed.value!r}", hint)
+        return holder
+
+    # --- what changes -----------------------------------------------------------------------------
+
+    def _event_routes(self) -> list[Route]:
+        return [Route("/events", self._all_jobs), Route("/jobs/{job}/events", self._one_job)]
+
+    async def _all_jobs(self, request: Request) -> Response:
+        self._let_in(request, Role.LOOK)
+        return self._streamed("", self._jobs.listed)
+
+    async def _one_job(self, request: Request) -> Response:
+        self._let_in(request, Role.LOOK)
+        named = request.path_params["job"]
+
+        return self._streamed(named, lambda: served.now(self._jobs.find(named)))
+
+    def _streamed(self, name: str, look: Callable[[], Any]) -> Response:
+        def ask() -> bytes:
+            try:
+                return b"event: now\ndata: " + msgspec.json.encode(look()) + b"\n\n"
+            except Exception as error:
+                known = error if isinstance(error, RheosError) else unexpected(error)
+                shown = ErrorData.of(known)
+                return b"event: problem\ndata: " + msgspec.json.encode(shown) + b"\n\n"
+
+        try:
+            events = self._feeds.listen(name, ask)
+        except ConfigurationError as error:
+            return _refusal(error, 503)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    # --- without a token --------------------------------------------------------------------------
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Exchange the code of a printed address for the token."""
+        scheme, _, code = request.headers.get("authorization", "").partition(" ")
+        known = self._code if scheme.lower() == "code" else None
+        holder = None if known is None else known.exchange(code)
+        if holder is None:
+            hint = (
+                "the code of an address works once, for five minutes; the file that is printed with it "
+            )
+            raise DeniedError(401, "there is no such code", f"{hint}has the token")
+        return JSONResponse({"token": holder.token})
+
+    async def _openapi(self, request: Request) -> Response:
+        return JSONResponse(self._document)
+
+    async def _healthy(self, request: Request) -> Response:
+        return JSONResponse({"healthy": True})
+
+    async def _ready(self, request: Request) -> Response:
+        try:
+            ready = await asyncio.to_thread(self._jobs.readiness.ready)
+        except RheosError:
+            ready = False  # Why is said to who has a token.
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
+
+
+async def _body(request: Request, operation: Operation) -> Any:
+    """Raises ConfigurationError where it is not what the operation takes."""
+    if operation.body is None:
+        return None
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_BODY_BYTES:
+            raise ConfigurationError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+    try:
+        return msgspec.json.decode(data or b"{}", type=operation.body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ConfigurationError(
+            f"the body is not what {operation.name!r} takes: {error}", hint="see /openapi.json"
+        ) from error
+
+
+def _refusal(error: RheosError, status: int | None = None) -> Response:
+    data = msgspec.json.encode(ErrorData.of(error))
+    return Response(data, status_code=status or _status(error), media_type="application/json")
+
+
+def _status(error: RheosError) -> int:
+    match error:
+        case NoSuchJobError():
+            return 404
+        case NotRunningError() | BusyError():
+            return 409
+        case ConfigurationError():
+            return 400
+        case TransportError():
+            return 503
+        case InternalError():
+            return 500
+        case _:
+            return 409
+
+
+async def _denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, DeniedError)
+    return _refusal(ConfigurationError(str(error), hint=error.hint), error.status)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _refusal(unexpected(error), 500)

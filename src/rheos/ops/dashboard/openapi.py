@@ -1,0 +1,82 @@
+"""The OpenAPI document of the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.version import VERSION
+from rheos.ops.dashboard.operations import OPERATIONS, Operation
+
+BASE = "/api/v1"
+ERRORS = {
+    400: "What was asked for makes no sense, or cannot be had of this job",
+    401: "No token, or nobody's",
+    403: "The role of the token does not allow it",
+    404: "There is no such job",
+    409: "The job does not run, or could not do it and goes on",
+    503: "The job gave no answer in time",
+}
+
+
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1, as JSON."""
+    types = [ErrorData, *(t for op in OPERATIONS for t in (op.answer, op.body) if t is not None)]
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    schema_of = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(BASE + operation.path, {})[operation.method.lower()] = _described(
+            operation, schema_of
+        )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Rheos", "version": VERSION},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, Any]:
+    errors = {
+        str(code): {"description": text, "content": _json(schema_of[ErrorData])}
+        for code, text in ERRORS.items()
+    }
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "in": "query",
+            "description": parameter.description,
+            "schema": {"type": "array", "items": {"type": "string"}},
+        }
+        for name, parameter in operation.query.items()
+    ]
+    if "{job}" in operation.path:
+        job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}
+        parameters.append({**job, "description": "The key of a job, from the list of jobs"})
+    described = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": f"Needs the role {operation.role.value!r}.",
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "Done", "content": _json(schema_of[operation.answer])},
+            **errors,
+        },
+    }
+    if operation.body is not None:
+        described["requestBody"] = {"content": _json(schema_of[operation.body])}
+    return described
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

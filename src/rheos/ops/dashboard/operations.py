@@ -1,0 +1,304 @@
+"""Everything that REST can be asked for. Routes and the OpenAPI document are made of this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+
+from rheos.connectors.listener.admission import AdmissionCounts
+from rheos.connectors.listener.server import listeners
+from rheos.core.errors import ConfigurationError
+from rheos.core.metrics.event_log import ShownEvent
+from rheos.core.metrics.health import JobHealth
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.protocol.stacks import StackProfile
+from rheos.ops.control.job_logs import LoggedLine
+from rheos.ops.dashboard import served
+from rheos.ops.dashboard.access import Role
+from rheos.ops.dashboard.arguments import Meaning, QueryParameter, SavepointFolder, meanings
+from rheos.ops.dashboard.replays import (
+    DebugRequest,
+    ForkRequest,
+    ReplayProcesses,
+    ReplayRequest,
+    WhyNotRequest,
+    WhyRequest,
+)
+from rheos.ops.dashboard.served import Served, ServedJobs
+
+
+class SavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    directory: SavepointFolder | None = None
+    """Folder below which the savepoint's own is made: below the job's checkpoint directory, or a folder
+    that the dashboard was started with; null for the job's checkpoint directory."""
+
+
+class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    directory: SavepointFolder | None = None
+    drain: bool = False
+    """The input ends first, so that all windows fire: for a job that will not go on."""
+
+
+class RescaleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    parallelism: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+    """How many subtasks each operator is to have."""
+
+
+class ProfileRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    subtask: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
+    """For how long it is looked at."""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A body that says nothing."""
+
+
+class SavepointAnswer(msgspec.Struct, frozen=True):
+    directory: str
+
+
+class ListenerAnswer(msgspec.Struct, frozen=True):
+    listener: str
+    address: str
+    connections: AdmissionCounts
+
+
+class DoneAnswer(msgspec.Struct, frozen=True):
+    done: bool = True
+
+
+@dataclass(frozen=True)
+class RestRequest:
+    """A request that was let in, with what it says."""
+
+    jobs: ServedJobs
+    job: Served | None
+    query: Mapping[str, list[str]]
+    body: Any
+    replays: ReplayProcesses
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`run` is called in a thread of its own, and may take minutes. Raises RheosError."""
+
+    name: str
+    path: str
+    summary: str
+    run: Callable[[RestRequest], Any]
+    answer: Any = dict[str, Any]
+    """The type of what it gives, as msgspec says it."""
+    body: type[msgspec.Struct] | None = None
+    """Of what is posted; None is asked by GET."""
+    query: Mapping[str, QueryParameter] = field(default_factory=dict)
+    """Parameters that may be given several times, by name."""
+    takes_long: bool = False
+    """Though it only looks."""
+
+    def __post_init__(self) -> None:
+        """Raises TypeError if an argument does not declare the meaning of its string."""
+        if self.body is not None:
+            meanings(self.body)
+
+    @property
+    def role(self) -> Role:
+        return Role.LOOK if self.body is None else Role.OPERATE
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.body is None else "POST"
+
+
+def _of(asked: RestRequest) -> Served:
+    assert asked.job is not None, "the path of the operation names a job"
+    return asked.job
+
+
+_JOB = "/jobs/{job}"
+
+OPERATIONS = (
+    Operation(
+        "jobs",
+        "/jobs",
+        "The jobs that run on this machine, and those of the checkpoint directories",
+        lambda asked: asked.jobs.listed(),
+        list[dict[str, Any]],
+    ),
+    Operation(
+        "listeners",
+        "/listeners",
+        "The listeners of this server's process: connections that are open, closed and refused",
+        lambda asked: [ListenerAnswer(each.name, each.address, each.counts()) for each in listeners()],
+        list[ListenerAnswer],
+    ),
+    Operation(
+        "job",
+        _JOB,
+        "A job: its state, and what each of its operators has counted",
+        lambda asked: served.job(_of(asked)),
+    ),
+    Operation(
+        "plan",
+        f"{_JOB}/plan",
+        "The plan that runs: chains, operators with their line of the program, edges",
+        lambda asked: served.plan(_of(asked)),
+        PlanOutline,
+    ),
+    Operation(
+        "settings",
+        f"{_JOB}/settings",
+        "What the job runs with: every setting by its name in rh.Settings, as a user writes it",
+        lambda asked: served.settings(_of(asked)),
+        dict[str, str],
+    ),
+    Operation(
+        "figures",
+        f"{_JOB}/figures",
+        "All figures as they are now, by operator, subtask and edge",
+        lambda asked: served.figures(_of(asked)),
+    ),
+    Operation(
+        "health",
+        f"{_JOB}/health",
+        "Its health: healthy, degraded, stuck or failing; what is wrong, since when, what to do",
+        lambda asked: served.health(_of(asked)),
+        JobHealth,
+    ),
+    Operation(
+        "history",
+        f"{_JOB}/history",
+        "What the figures were: fine for an hour, coarse for a week",
+        lambda asked: served.history(_of(asked), asked.query.get("figure", [])),
+        query={"figure": QueryParameter("The name of a figure; all where none is given", Meaning.TEXT)},
+    ),
+    Operation(
+        "checkpoints",
+        f"{_JOB}/checkpoints",
+        "The checkpoints that are kept, the oldest first, with what each has cost",
+        lambda asked: served.checkpoints(_of(asked)),
+        list[dict[str, Any]],
+    ),
+    Operation(
+        "event-log",
+        f"{_JOB}/event-log",
+        "What happened to the job under all of its drivers, the newest first, with times and durations",
+        lambda asked: served.event_log(_of(asked), asked.query.get("lines", [])),
+        list[ShownEvent],
+        query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
+    ),
+    Operation(
+        "story",
+        f"{_JOB}/story",
+        "The protocol trace, for developers: which event of the driver led to which actions",
+        lambda asked: served.story(_of(asked)),
+        list[str],
+    ),
+    Operation(
+        "logs",
+        f"{_JOB}/logs",
+        "What the job and the program's functions have logged: the newest lines, the oldest first",
+        lambda asked: served.logs(_of(asked), asked.query.get("lines", [])),
+        list[LoggedLine],
+        query={"lines": QueryParameter("Number of lines, up to 1000; 200 by default", Meaning.TEXT)},
+    ),
+    Operation(
+        "why-not",
+        f"{_JOB}/why-not",
+        "Why a window or timer of an operator has not fired yet",
+        lambda asked: _replayed(asked, "why-not", _why_not(asked.query)),
+        query={
+            "operator": QueryParameter("Its id or name", Meaning.TEXT),
+            "key": QueryParameter("A key of it, or column=value with commas between", Meaning.TEXT),
+            "window": QueryParameter(
+                "The window's start, or START/END: as in ISO 8601, or ms since the epoch", Meaning.TEXT
+            ),
+        },
+        takes_long=True,
+    ),
+    Operation(
+        "why",
+        f"{_JOB}/why",
+        "Which input rows led to a row of a sink, by which way: the program is run once more",
+        lambda asked: _replayed(asked, "why", asked.body),
+        body=WhyRequest,
+    ),
+    Operation(
+        "debug",
+        f"{_JOB}/debug",
+        "Replays one key of the job: each row and timer, what it made of the state, what was given",
+        lambda asked: _replayed(asked, "debug", asked.body),
+        body=DebugRequest,
+    ),
+    Operation(
+        "fork",
+        f"{_JOB}/fork",
+        "How the job's output would differ if it ran another program, over the same input",
+        lambda asked: _replayed(asked, "fork", asked.body),
+        body=ForkRequest,
+    ),
+    Operation(
+        "savepoint",
+        f"{_JOB}/savepoint",
+        "Takes a savepoint; the job goes on",
+        lambda asked: SavepointAnswer(served.savepoint(_of(asked), asked.body.directory)),
+        SavepointAnswer,
+        SavepointRequest,
+    ),
+    Operation(
+        "stop",
+        f"{_JOB}/stop",
+        "Stops the job with a savepoint: all up to it is committed, and nothing after it",
+        lambda asked: SavepointAnswer(served.stop(_of(asked), asked.body.directory, asked.body.drain)),
+        SavepointAnswer,
+        StopRequest,
+    ),
+    Operation(
+        "rescale",
+        f"{_JOB}/rescale",
+        "Has the job go on with another parallelism, from a checkpoint that is taken for it",
+        lambda asked: _rescaled(_of(asked), asked.body.parallelism),
+        DoneAnswer,
+        RescaleRequest,
+    ),
+    Operation(
+        "profile",
+        f"{_JOB}/profile",
+        "Looks where a subtask spends its time, as it works: its stacks, and how often each was seen",
+        lambda asked: served.profile(_of(asked), asked.body.subtask, asked.body.seconds),
+        StackProfile,
+        ProfileRequest,
+    ),
+    Operation(
+        "cancel",
+        f"{_JOB}/cancel",
+        "Stops the job as it is; it can go on from its last checkpoint",
+        lambda asked: _cancelled(_of(asked)),
+        DoneAnswer,
+        Nothing,
+    ),
+)
+
+
+def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msgspec.Raw:
+    return asked.replays.ask(operation, served.running(_of(asked)), request)
+
+
+def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:
+    given = {name: values[-1] for name, values in query.items() if values}
+    if "operator" not in given:
+        raise ConfigurationError("no operator is named", hint="ask ?operator=NAME, an id or a name")
+    return WhyNotRequest(operator=given["operator"], key=given.get("key"), window=given.get("window"))
+
+
+def _rescaled(job: Served, parallelism: int) -> DoneAnswer:
+    served.rescale(job, parallelism)
+    return DoneAnswer()
+
+
+def _cancelled(job: Served) -> DoneAnswer:
+    served.cancel(job)
+    return DoneAnswer()

@@ -1,0 +1,393 @@
+"""The jobs that are served: those that run on this machine, and those of checkpoint directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rheos.connectors.files.listing import absolute
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.metrics.event_log import JobEvent, ShownEvent
+from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_health
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import figures_object
+from rheos.core.protocol.ids import JobId, JobKey
+from rheos.core.protocol.stacks import StackProfile
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.ended_jobs import LOST, EndedJob
+from rheos.ops.control.job_list import (
+    ListedJob,
+    checkpoint_object,
+    health_object,
+    job_object,
+    listed_job,
+    listed_jobs,
+    stored_checkpoints,
+    stored_event_log,
+    stored_figures,
+    stored_job_object,
+    stored_jobs,
+)
+from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
+from rheos.ops.control.registry import JobRecord, Registry, newest_drivers
+from rheos.ops.dashboard.readiness import Readiness
+from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.health.kinds import failed
+from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.job import JobState
+
+_LOOK_TIMEOUT_S = 5.0
+_OPERATE_TIMEOUT_S = 600.0
+_LOG_LINES = 200
+_DIRECTORIES_EVERY_S = 10.0
+"""A checkpoint directory may have thousands of files, far away."""
+
+
+class NoSuchJobError(ConfigurationError):
+    pass
+
+
+class NotRunningError(ConfigurationError):
+    """What was asked for is known of a running job alone."""
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """A job that does not run here, as a checkpoint directory has it, or as it has ended here."""
+
+    key: JobKey
+    job: JobId
+    name: str
+    directory: str | None
+    """None where it has kept no checkpoints that can be read."""
+    log: Path | None
+    shown: dict[str, Any]
+    events: Sequence[JobEvent] = ()
+    """What is known of its event log without its directory."""
+
+
+Served: TypeAlias = JobRecord | StoredJob
+
+
+class ServedJobs:
+    """Running jobs are asked at each call, which may take seconds; directories are read again when some
+    seconds have passed. Every method raises RheosError."""
+
+    def __init__(self, directories: Sequence[str], registry: Registry | None = None) -> None:
+        self._directories = directories
+        self._registry = registry or Registry()
+        self._stored_jobs: list[StoredJob] = []
+        self._read_at_s = -inf
+        self.readiness = Readiness(self._registry)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return each job once, by its key: the running ones, oldest first; then those of directories
+        that do not run here; then those that have ended here, the newest first."""
+        seen = {job.record.file_name: job for job in listed_jobs(self._registry)}
+        running = newest_drivers([job.record for job in seen.values()])
+        shown = [_running_object(seen[record.file_name]) for record in running]
+        shown += [stored.shown for stored in self._stored()]
+        shown += map(_ended_object, self._registry.ended_jobs.newest_first())
+        once = {job["key"]: job for job in reversed(shown)}
+        return [job for job in shown if once[job["key"]] is job]
+
+    def find(self, named: str) -> Served:
+        """Return the job of that key, or the only one of that id or name.
+
+        Raises:
+            NoSuchJobError: no job fits, or several do.
+        """
+        known: list[Served] = [*newest_drivers(self._registry.records()), *self._stored()]
+        known += map(_ended_job, self._registry.ended_jobs.newest_first())
+        once = {each.key: each for each in reversed(known)}
+        if named in once:
+            return once[JobKey(named)]
+        fitting = [each for each in once.values() if named in (each.job, each.name)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            keys = ", ".join(sorted(each.key for each in fitting))
+            raise NoSuchJobError(f"{named!r} may be any of {len(fitting)} jobs", hint=f"ask for {keys}")
+        raise NoSuchJobError(f"there is no job {named!r}", hint="ask for the list of jobs")
+
+    def _stored(self) -> list[StoredJob]:
+        now_s = monotonic()
+        if now_s >= self._read_at_s + _DIRECTORIES_EVERY_S:
+            self._stored_jobs = [
+                _stored_job(job, directory)
+                for directory in self._directories
+                for job in stored_jobs(directory)
+            ]
+            self._read_at_s = now_s
+        return self._stored_jobs
+
+
+def _stored_job(job: JobId, directory: str) -> StoredJob:
+    shown = {"runs": False, **stored_job_object(job, absolute(directory))}
+    return StoredJob(shown["key"], job, shown["name"], directory, log_path(shown["key"]), shown)
+
+
+def _ended_job(ended: EndedJob) -> StoredJob:
+    # One that is elsewhere is not gone to: its address is without its credentials.
+    place = ended.checkpoint_dir
+    directory = place if place is not None and os.path.isdir(place) else None
+    log = None if ended.log is None else Path(ended.log)
+    return StoredJob(
+        ended.key, ended.job, ended.name, directory, log, _ended_object(ended), ended.events
+    )
+
+
+def _ended_object(ended: EndedJob) -> dict[str, Any]:
+    """In the form of `job_object`."""
+    return {
+        "key": ended.key,
+        "runs": False,
+        "id": ended.job,
+        "name": ended.name,
+        "state": ended.state,
+        "problem": "its driver has died" if ended.state == LOST else None,
+        "health": health_object(_health_at_end(ended)),
+        "failure": ended.failure,
+        "runtime": ended.runtime,
+        "checkpoint_dir": ended.checkpoint_dir,
+        "host": ended.process.host,
+        "pid": ended.process.pid,
+        "started_ms": ended.started_ms,
+        "ended_ms": ended.ended_ms,
+    }
+
+
+def _health_at_end(ended: EndedJob) -> JobHealth | None:
+    """Return what is wrong with a job that has failed or was lost; None for any other."""
+    match ended.state:
+        case JobState.FAILED.value:
+            what = f"the job has failed: {(ended.failure or 'unknown').splitlines()[0]}"
+            kind, what_to_do = FindingKind.FAILED, failed.WHAT_TO_DO
+        case state if state == LOST:
+            what, kind = "the driver has died, and nobody has started the job again", FindingKind.DRIVER
+            what_to_do = "start the same command again: the job resumes from its newest checkpoint"
+        case _:
+            return None
+    return simple_health(
+        Severity.FAILING,
+        SystemClock().now_ms(),
+        kind=kind,
+        what=what,
+        what_to_do=what_to_do,
+        since_ms=ended.ended_ms,
+    )
+
+
+def _running_object(job: ListedJob) -> dict[str, Any]:
+    return {"runs": not job.record.stands_by, **job_object(job)}
+
+
+# --- what is asked of one ---------------------------------------------------------------------------
+
+
+def job(served: Served) -> dict[str, Any]:
+    match served:
+        case JobRecord():
+            return _with_operators(listed_job(served))
+        case StoredJob():
+            failure = served.shown.get("failure") or _failure(served)
+            return {**served.shown, "operators": [], "failure": failure}
+
+
+def _with_operators(seen: ListedJob) -> dict[str, Any]:
+    operators = seen.status.operators if seen.status is not None else ()
+    return {**_running_object(seen), "operators": msgspec.to_builtins(operators, str_keys=True)}
+
+
+def _failure(stored: StoredJob) -> str | None:
+    """What it has failed by, where the last that it has logged here says so."""
+    lines = [] if stored.log is None else newest_lines(stored.log, _LOG_LINES)
+    for line in reversed(lines):
+        if line.logger == JOBS.name:
+            return line.message if line.level == "error" else None
+    return None
+
+
+def now(served: Served) -> dict[str, Any]:
+    """All that changes: the job with its health, and its figures."""
+    if isinstance(served, StoredJob):
+        return {"job": job(served), "figures": None}
+    seen = listed_job(served)
+    shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None}
+    if seen.status is not None:
+        shown["figures"] = figures_object(_client(served).figures())
+    return shown
+
+
+def health(served: Served) -> JobHealth:
+    """Return what is wrong with a running job. Raises NotRunningError if its health is not known."""
+    found = None if isinstance(served, StoredJob) else listed_job(served).health
+    if found is None:
+        raise NotRunningError(f"the health of the job {served.job!r} is not known here")
+    return found
+
+
+def plan(served: Served) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(_asked(served, "plan").plan())
+    return found
+
+
+def settings(served: Served) -> dict[str, str]:
+    return _asked(served, "settings").settings()
+
+
+def figures(served: Served) -> dict[str, Any]:
+    return figures_object(_asked(served, "figures").figures())
+
+
+def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
+    """Of these figures; of all where none is named."""
+    match served:
+        case JobRecord():
+            view = _client(served).history()
+        case StoredJob():
+            place = served.directory
+            view = HistoryView.nothing() if place is None else stored_figures(served.job, place)
+    shown: dict[str, Any] = msgspec.to_builtins(_of_figures(view, wanted))
+    return shown
+
+
+def _of_figures(view: HistoryView, wanted: Sequence[str]) -> HistoryView:
+    if not wanted:
+        return view
+    parts = []
+    for part in (view.fine, view.coarse):
+        kept = [n for n, name in enumerate(part.series) if name.partition("\t")[0] in wanted]
+        parts.append(
+            msgspec.structs.replace(
+                part,
+                series=[part.series[n] for n in kept],
+                values=[[row[n] for n in kept] for row in part.values],
+            )
+        )
+    return HistoryView(*parts)
+
+
+def checkpoints(served: Served) -> list[dict[str, Any]]:
+    match served:
+        case JobRecord():
+            kept = _client(served).checkpoints()
+        case StoredJob():
+            if served.directory is None:
+                return []
+            kept = stored_checkpoints(served.job, served.directory)
+    return [checkpoint_object(info) for info in kept]
+
+
+def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
+    """Return the newest events of a job, whether it runs or not, the newest first.
+
+    Raises:
+        ConfigurationError: `wanted` is no number of events.
+    """
+    most = _number_of_lines(wanted)
+    match served:
+        case JobRecord(stands_by=False):
+            events = _client(served).events()
+        case JobRecord():
+            events = _stored_events(served.job, served.checkpoint_dir)
+        case StoredJob():
+            events = _stored_events(served.job, served.directory) or list(served.events)
+    now_ms = SystemClock().now_ms()
+    return [ShownEvent.of(event, now_ms) for event in events[:most]]
+
+
+def _stored_events(job: JobId, directory: str | None) -> list[JobEvent]:
+    """None if the directory cannot be read from here: an address is kept without its credentials."""
+    if directory is None or "***@" in directory:
+        return []
+    try:
+        return stored_event_log(job, directory)
+    except RheosError:
+        return []
+
+
+def _number_of_lines(wanted: Sequence[str]) -> int:
+    most = wanted[-1] if wanted else str(_LOG_LINES)
+    if not most.isdecimal() or len(most) > 9 or not 0 < int(most) <= MAX_LINES:
+        raise ConfigurationError(
+            f"{most[:40]!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}"
+        )
+    return int(most)
+
+
+def story(served: Served) -> list[str]:
+    return _asked(served, "story").story()
+
+
+def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
+    """Of a job that does not run, too: its file is where its driver has left it. Raises
+    ConfigurationError where `wanted` is no number of lines."""
+    most = _number_of_lines(wanted)
+    match served:
+        case JobRecord():
+            path = None if served.log is None else Path(served.log)
+        case StoredJob():
+            path = served.log
+    return [] if path is None else newest_lines(path, most)
+
+
+# --- what is done to one ----------------------------------------------------------------------------
+
+
+def savepoint(served: Served, directory: str | None) -> str:
+    return _operated(served).savepoint(directory)
+
+
+def stop(served: Served, directory: str | None, drain: bool) -> str:
+    return _operated(served).stop(directory, drain=drain)
+
+
+def rescale(served: Served, parallelism: int) -> None:
+    _operated(served).rescale(parallelism)
+
+
+def profile(served: Served, subtask: int, seconds: float) -> StackProfile:
+    return _operated(served).profile(subtask, round(seconds * 1000))
+
+
+def cancel(served: Served) -> None:
+    _operated(served).cancel()
+
+
+def _client(record: JobRecord) -> JobClient:
+    _check_runs(record)
+    return JobClient(record, _LOOK_TIMEOUT_S)
+
+
+def _check_runs(record: JobRecord) -> None:
+    if record.stands_by:
+        raise NotRunningError(
+            f"the job {record.job!r} does not run here: its driver stands by",
+            hint="ask where the driver is that runs it",
+        )
+
+
+def _asked(served: Served, what: str) -> JobClient:
+    if isinstance(served, StoredJob):
+        raise NotRunningError(f"the job {served.job!r} does not run: only a running job has its {what}")
+    return _client(served)
+
+
+def _operated(served: Served) -> JobClient:
+    return JobClient(running(served), _OPERATE_TIMEOUT_S)
+
+
+def running(served: Served) -> JobRecord:
+    """Raises NotRunningError."""
+    if isinstance(served, StoredJob):
+        raise NotRunningError(f"the job {served.job!r} does not run")
+    _check_runs(served)
+    return served

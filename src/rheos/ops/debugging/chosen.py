@@ -1,0 +1,168 @@
+"""Which operator is debugged, and which key of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.operators.contract import PortType
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import HIDDEN_PREFIX, Batch
+from rheos.core.protocol.hashing import plain
+from rheos.core.state.keys import Key, KeyCodec
+
+
+@dataclass(frozen=True)
+class KeyOfOperator:
+    planned: PlannedOperator
+    key: Key
+    """As its state knows it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """By which it is keyed; those of its first keyed input."""
+        return _keyed_port(self.planned).keys
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Of the key, by column."""
+        parts = (self.key,) if len(self.columns) == 1 else self.key
+        return dict(zip(self.columns, parts, strict=True))
+
+
+def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | Any) -> KeyOfOperator:
+    """The operator of that id, or the only one of that name; None: the only one that is keyed so that
+    `key` fits. A key of several columns is a mapping. Texts are read as the columns' types.
+
+    Raises ConfigurationError.
+    """
+    keyed = [planned for planned in plan.operators() if _is_keyed(planned)]
+    if operator is not None:
+        return KeyOfOperator(planned := _named(plan, operator), _key(planned, key))
+    if not keyed:
+        raise ConfigurationError(
+            "no operator of the job is keyed: there is no key whose state could be debugged",
+            hint="debug a function without a key in a test: rheos.testing.Harness",
+        )
+    fits, misfits = [], []
+    for planned in keyed:
+        try:
+            fits.append(KeyOfOperator(planned, _key(planned, key)))
+        except ConfigurationError as error:
+            misfits.append(error)
+    if len(fits) == 1:
+        return fits[0]
+    if len(misfits) == 1 and not fits:
+        raise misfits[0]
+    listed = "; ".join(f"{p.id} ({p.name}) by {', '.join(_keyed_port(p).keys)}" for p in keyed)
+    raise ConfigurationError(
+        f"{len(fits)} operators are keyed so that {key!r} fits"
+        if fits
+        else f"no operator is keyed so that {key!r} fits",
+        hint=f"name one: --operator OP. Keyed are {listed}",
+    )
+
+
+def _named(plan: PhysicalPlan, wanted: str) -> PlannedOperator:
+    operators = plan.operators()
+    found = [planned for planned in operators if planned.id == wanted]
+    found = found or [planned for planned in operators if planned.name == wanted]
+    if len(found) != 1:
+        listed = [p for p in found or operators if _is_keyed(p)] or operators
+        raise ConfigurationError(
+            f"{len(found)} operators are called {wanted!r}"
+            if found
+            else f"the job has no operator {wanted!r}",
+            hint=f"name one by its id: {', '.join(f'{p.id} ({p.name})' for p in listed)}",
+        )
+    (planned,) = found
+    if not _is_keyed(planned):
+        names = ", ".join(f"{p.id} ({p.name})" for p in operators if _is_keyed(p))
+        raise ConfigurationError(
+            "the operator is not keyed: it has no state of a key",
+            site=planned.site,
+            operator=planned.name,
+            hint=f"keyed are {names}" if names else "no operator of the job is keyed",
+        )
+    return planned
+
+
+def _is_keyed(planned: PlannedOperator) -> bool:
+    """Windows of a whole stream are, by a column that nobody sees."""
+    return any(_by_columns(port) for port in planned.ports)
+
+
+def _by_columns(port: PortType) -> bool:
+    return bool(port.keys) and not any(name.startswith(HIDDEN_PREFIX) for name in port.keys)
+
+
+def _keyed_port(planned: PlannedOperator) -> PortType:
+    return next(port for port in planned.ports if _by_columns(port))
+
+
+def _key(planned: PlannedOperator, given: Mapping[str, Any] | Any) -> Key:
+    port = _keyed_port(planned)
+    codec = KeyCodec(port.schema, port.keys, port.keyed_at)
+    if not isinstance(given, Mapping) and len(port.keys) == 1:
+        given = {port.keys[0]: given}
+    if not isinstance(given, Mapping) or set(given) != set(port.keys):
+        spelled = ",".join(f"{name}=..." for name in port.keys)
+        raise ConfigurationError(
+            f"{given!r} is no key of the operator",
+            site=planned.site,
+            operator=planned.name,
+            hint=f"it is keyed by {', '.join(port.keys)}: write --key {spelled}",
+        )
+    columns = [
+        pa.array([_value(planned, name, given[name], kind)], kind)
+        for name, kind in zip(port.keys, codec.types, strict=True)
+    ]
+    return codec.listed(columns)[0]
+
+
+def _value(planned: PlannedOperator, name: str, given: Any, kind: pa.DataType) -> pa.Scalar:
+    try:
+        if isinstance(given, str):
+            return pa.scalar(given).cast(kind)
+        return pa.scalar(given, kind)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{given!r} is no value of the key column {name!r}, which is {kind}",
+            site=planned.site,
+            operator=planned.name,
+            hint="write it as the column has it: a time as 2026-01-01T12:00:00, with Z behind it where "
+            "the column has a zone",
+        ) from error
+
+
+# --- the rows of a key ------------------------------------------------------------------------------
+
+
+def rows_of_key(batch: Batch, port: PortType, key: Key) -> Batch:
+    """The rows of the key among those of a port; all of a port without keys."""
+    if not _by_columns(port):
+        return batch
+    parts = (key,) if len(port.keys) == 1 else key
+    types = KeyCodec(port.schema, port.keys, port.keyed_at).types
+    for place, (name, part, kind) in enumerate(zip(port.keys, parts, types, strict=True)):
+        # A row without a key is of no key, and perhaps is left out before anybody asks for it.
+        batch = batch.filter(pc.is_valid(batch.column(name)))
+        batch = batch.filter(same_value(plain(batch.column(name), place).cast(kind), part))
+    return batch
+
+
+def same_value(column: pa.Array | pa.ChunkedArray, value: Any) -> pa.Array:
+    """Where the column has the value. NaN is itself."""
+    if value != value:
+        return pc.is_nan(column)
+    return pc.equal(column, pa.scalar(value, column.type))
+
+
+def keyed_by(planned: PlannedOperator) -> Iterator[tuple[int, PortType]]:
+    """Its keyed inputs."""
+    return ((number, port) for number, port in enumerate(planned.ports) if _by_columns(port))

@@ -1,0 +1,340 @@
+"""One key of a job, brought here and replayed: `debug`.
+
+The job's checkpoint is copied, as far as the key's operator and what stands before it need it; its
+input from there on is written to tapes, as for a fork. What comes to the operator for the key is taken
+down in a simulated world; then the operator alone is called for it, with the state of the key, as often
+as is asked for. Nothing of the job is opened for writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoint
+from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
+from rheos.core.checkpoint.savepoint import MANIFEST, encode_manifest
+from rheos.core.errors import ConfigurationError, Site
+from rheos.core.operators.contract import Restored
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.elements import TS
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.snapshots import IN_FLIGHT
+from rheos.core.state import format as state_format
+from rheos.core.state.timers import TIMERS
+from rheos.ops.control.started_program import StartedProgram
+from rheos.ops.debugging.chosen import KeyOfOperator, chosen
+from rheos.ops.debugging.deliveries import Delivered, delivered
+from rheos.ops.debugging.key_state import KeyState, StateChange, changes
+from rheos.ops.debugging.replay import DebugStep, KeyReplay, ReplayListener, watched_core
+from rheos.ops.debugging.replica import Replica
+from rheos.ops.debugging.watching import ReplayStoppedError
+from rheos.ops.debugging.ways import ahead_of
+from rheos.ops.forks.job_program import job_program, planned, working_as
+from rheos.ops.forks.recording import record
+from rheos.ops.forks.reservations import Reservation, reservations
+from rheos.ops.forks.tape import Tape
+from rheos.ops.forks.up_to_position import Positions
+from rheos.ops.savepoints.entry_layouts import PROCESSING_DOMAIN
+from rheos.runtimes.driver.sources_and_sinks import sources
+from rheos.runtimes.host.scratch import OwnedFolder
+from rheos.runtimes.simulated.store import MemoryStore
+
+
+@dataclass
+class Debugged:
+    """One key of a job, to be replayed: `rh.debug`. Iterating over it replays it, each time again from
+    the checkpoint."""
+
+    job: JobId
+    operator: str
+    """The id of the operator."""
+    name: str
+    site: Site
+    """Its line in the program."""
+    key: Mapping[str, Any]
+    """By column."""
+    checkpoint: int
+    until: int | None
+    """The checkpoint up to which input was read; None: all that there was."""
+    rows_read: Mapping[str, int]
+    """How many rows of each source were read, by its name."""
+    rows: int
+    """How many of them came to the operator for the key."""
+    state: KeyState
+    """What the checkpoint has of the key."""
+    inputs: int
+    """How many the operator has."""
+    calls: bool
+    """Whether it is a function that is called for each row and timer, and can be stepped into."""
+    unread: list[str]
+    """States of the operator that cannot be shown, and why."""
+    reservations: list[Reservation]
+    """Where what is replayed need not be what ran."""
+    clock_ms: int
+    """The wall clock of functions: it stands where the checkpoint was completed."""
+    clock_off_ms: int | None
+    """How much later it may have been in the job; None where that is not known."""
+    deviation: tuple[StateChange, ...] | None = None
+    """What differs between the replayed state, `before`, and that of the checkpoint `until`, `after`:
+    nothing, where what was replayed is what ran. None before a replay has come to its end, and where
+    there is nothing to compare."""
+    clock_timers_ms: tuple[int, ...] = ()
+    """The timers of the key by the wall clock, as the last replay left them: here they do not fire."""
+    origin: _Origin = field(repr=False, kw_only=True)
+    """What a replay is made of."""
+
+    def __iter__(self) -> Iterator[DebugStep]:
+        """Ends early where somebody quits the debugger within the function."""
+        with contextlib.suppress(ReplayStoppedError):
+            yield from self.steps()
+
+    def steps(self, listener: ReplayListener | None = None) -> Iterator[DebugStep]:
+        """`listener` is told before a step's function is called, and behind it. An error of the
+        function is in the last step; one of what stands before the operator is raised, and so is
+        ReplayStoppedError."""
+        origin = self.origin
+        with working_as(origin.started):
+            replica = Replica(origin.keyed, origin.plan, origin.begin)
+            steps = KeyReplay(replica, origin.delivered, listener or ReplayListener()).steps()
+        failed = False
+        try:
+            while True:
+                # Whoever iterates stays in a folder of their own.
+                with working_as(origin.started):
+                    step = next(steps, None)
+                if step is None:
+                    break
+                failed = step.error is not None
+                yield step
+            if not failed:
+                with working_as(origin.started):
+                    self._compare(replica)
+        finally:
+            replica.close()
+
+    def _compare(self, replica: Replica) -> None:
+        state, end = replica.state(), self.origin.end
+        self.clock_timers_ms = _by_clock(state)
+        if end is None or _has_in_flight(end, self.origin.keyed):
+            return
+        with_end = Replica(self.origin.keyed, self.origin.plan, end)
+        try:
+            self.deviation = changes(state, with_end.state())
+        finally:
+            with_end.close()
+
+
+@dataclass(frozen=True)
+class _Origin:
+    started: StartedProgram
+    plan: PhysicalPlan
+    keyed: KeyOfOperator
+    begin: CopiedCheckpoint
+    end: CopiedCheckpoint | None
+    delivered: Delivered
+
+
+def debug(
+    job: str,
+    key: Any,
+    *,
+    operator: str | None = None,
+    from_checkpoint: int | None = None,
+    until: int | None = None,
+    against: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | None = None,
+) -> Debugged:
+    """Brings one key of a job here, to be replayed step by step under a debugger.
+
+    ```python
+    for step in rh.debug("orders", "ada", checkpoint_dir="checkpoints"):
+        print(step.kind.value, step.row, step.changes, step.out)
+    ```
+
+    The state of the key is taken from a checkpoint, and its rows from where that has the sources.
+    Functions are the program's own: `breakpoint()` in one of them stops there. The job notices nothing.
+
+    Args:
+        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
+        key: its value, or text of it; of several columns a dict of these.
+        operator: the id or name of the keyed operator, where the key fits several.
+        from_checkpoint: the number of a checkpoint that the job keeps, as of `rheos checkpoints`; None:
+            its newest.
+        until: the number of a later one, up to which input is read; None: all that there is now.
+        against: the file of the program that runs, where the job does not say it.
+        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
+
+    Raises ConfigurationError where there is no such job, checkpoint, operator or key, or the input
+    cannot be read a second time; CheckpointError where the checkpoint does not fit the program.
+    """
+    found = job_program(job, checkpoint_dir, against)
+    with working_as(found.started):
+        plan = planned(found.started)
+        keyed = chosen(plan, operator, key)
+        before = ahead_of(plan, keyed.planned)
+        own = keyed.planned.id
+        begin = kept_checkpoint(found.store, found.job, from_checkpoint, {own, *before})
+        end = None
+        if until is not None:
+            end = kept_checkpoint(found.store, found.job, until, {own, *before})
+            _check_order(begin, end)
+        came, tapes = _delivered(plan, keyed, before, begin, end)
+        replica = Replica(keyed, plan, begin)
+        state = replica.state()
+        replica.close()
+        if not state and not came.rows:
+            raise ConfigurationError(
+                f"there is no key {_text(keyed)}: checkpoint {_number(begin)} has no state of it, and "
+                "no row of it was read behind that",
+                site=keyed.planned.site,
+                operator=keyed.planned.name,
+                hint="look whether it is spelled as in the data, and whether its rows were late or are "
+                "filtered out before; --from an earlier checkpoint reads more",
+            )
+        splits = sum(len(tape.splits) for tape in tapes.values())
+        concerned = [each for each in plan.operators() if each.id in before or each.id == own]
+        completed_ms = begin.savepoint.entry.completed_ms
+        return Debugged(
+            job=found.job,
+            operator=own,
+            name=keyed.planned.name,
+            site=keyed.planned.site,
+            key=keyed.values,
+            checkpoint=_number(begin),
+            until=None if end is None else _number(end),
+            rows_read={each.name: tapes[each.id].rows for each in concerned if each.id in tapes},
+            rows=came.rows,
+            state=state,
+            inputs=len(keyed.planned.ports),
+            calls=watched_core(replica.operator) is not None,
+            unread=replica.unread,
+            reservations=[
+                *reservations(concerned, splits),
+                *_rhythm(keyed, splits),
+                *(_in_flight(end, keyed) if end is not None else ()),
+            ],
+            clock_ms=completed_ms,
+            clock_off_ms=None if end is None else end.savepoint.entry.completed_ms - completed_ms,
+            origin=_Origin(found.started, plan, keyed, begin, end, came),
+        )
+
+
+def _number(checkpoint: CopiedCheckpoint) -> int:
+    return checkpoint.savepoint.entry.checkpoint
+
+
+def _text(keyed: KeyOfOperator) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in keyed.values.items())
+
+
+def _check_order(begin: CopiedCheckpoint, end: CopiedCheckpoint) -> None:
+    if _number(end) <= _number(begin):
+        raise ConfigurationError(
+            f"checkpoint {_number(end)} is not behind checkpoint {_number(begin)}",
+            hint="give --from an earlier checkpoint than --until",
+        )
+
+
+def _delivered(
+    plan: PhysicalPlan,
+    keyed: KeyOfOperator,
+    before: Collection[OperatorId],
+    begin: CopiedCheckpoint,
+    end: CopiedCheckpoint | None,
+) -> tuple[Delivered, dict[OperatorId, Tape]]:
+    """What comes to the operator; and the tapes of the sources that lead to it, as far as they tell of
+    themselves: their files are gone."""
+    state = _all_state(begin)
+    later = {} if end is None else _all_state(end)
+    tapes: dict[OperatorId, Tape] = {}
+    with contextlib.closing(OwnedFolder("rheos-debug-")) as owned:
+        folder = owned.path
+        for number, (each, _) in enumerate(sources(plan)):
+            if each.id in before:
+                place = Path(folder, str(number))
+                place.mkdir()
+                known = later.get(each.id, {})
+                extent = None if end is None else Positions.of_state(_number(end), known)
+                restored = state.get(each.id, {})
+                tape = record(each, restored, place, extent, plan.max_parallelism)
+                if extent is not None:
+                    # Splits that were found since would hold the watermark back.
+                    there = {*extent.splits, *_splits(restored)}
+                    tape = Tape(tuple(taped for taped in tape.splits if taped.split.id in there))
+                tapes[each.id] = tape
+        begun = {id: _begun(state.get(id, {})) for id in tapes}
+        return delivered(plan, keyed, _ahead(begin, keyed, before), tapes, begun), tapes
+
+
+def _splits(restored: Restored) -> dict[str, bytes | None]:
+    """The positions of the splits that a source knows, by their ids."""
+    rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+    return {row["split"]: row["position"] for row in rows}
+
+
+def _begun(restored: Restored) -> set[str]:
+    return {id for id, position in _splits(restored).items() if position is not None}
+
+
+def _all_state(checkpoint: CopiedCheckpoint) -> RestoredByOperator:
+    store = MemoryStore()
+    store.files.update(checkpoint.files)
+    return restored_state(checkpoint.savepoint.entry, 0, 1, store, state_format.decode)
+
+
+def _ahead(
+    checkpoint: CopiedCheckpoint, keyed: KeyOfOperator, before: Collection[OperatorId]
+) -> CopiedCheckpoint:
+    """Without the state of the operator itself, but for the rows that are on their way to it."""
+    entry = checkpoint.savepoint.entry
+    handles = [
+        handle
+        for handle in entry.handles
+        if handle.operator in before
+        or (handle.operator == keyed.planned.id and handle.state.startswith(IN_FLIGHT))
+    ]
+    states = {id: states for id, states in entry.states.items() if id in before}
+    entry = msgspec.structs.replace(entry, handles=handles, states=states)
+    savepoint = msgspec.structs.replace(checkpoint.savepoint, entry=entry)
+    return CopiedCheckpoint(savepoint, {**checkpoint.files, MANIFEST: encode_manifest(savepoint)})
+
+
+def _rhythm(keyed: KeyOfOperator, splits: int) -> Iterator[Reservation]:
+    if splits > 1 and any(TS in port.schema.names for port in keyed.planned.ports):
+        yield Reservation(
+            keyed.planned.name,
+            keyed.planned.site,
+            f"{splits} splits may have come along otherwise in the job: what event time fires may fire "
+            "between other rows",
+        )
+
+
+def _has_in_flight(checkpoint: CopiedCheckpoint, keyed: KeyOfOperator) -> bool:
+    return any(
+        handle.operator == keyed.planned.id and handle.state.startswith(IN_FLIGHT) and handle.rows
+        for handle in checkpoint.savepoint.entry.handles
+    )
+
+
+def _in_flight(checkpoint: CopiedCheckpoint, keyed: KeyOfOperator) -> Iterator[Reservation]:
+    if _has_in_flight(checkpoint, keyed):
+        yield Reservation(
+            keyed.planned.name,
+            keyed.planned.site,
+            f"checkpoint {_number(checkpoint)} was taken ahead of rows that were on their way to it: "
+            "they are replayed, and its state is without them, so the two are not compared",
+        )
+
+
+def _by_clock(state: KeyState) -> tuple[int, ...]:
+    rows = state[TIMERS].rows if TIMERS in state else ()
+    due = (row["timestamp_ms"] for row in rows if row.get("domain") == PROCESSING_DOMAIN)
+    return tuple(sorted(due))

@@ -1,0 +1,185 @@
+"""What reaches one operator for one key, in the order in which it comes: rows, and how far event time
+has come.
+
+What stands before the operator runs in a simulated world, from the checkpoint over the recorded input.
+In the operator's place stands one that takes down the rows of the key; all others take what they are
+given, and give nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
+
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.graph.nodes import SourceSpec, Spec
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.iterate import IterateSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.state.keys import Key
+from rheos.ops.debugging.chosen import KeyOfOperator, rows_of_key
+from rheos.ops.debugging.early import early
+from rheos.ops.debugging.in_time import Turns, in_time
+from rheos.ops.debugging.ways import ahead_of
+from rheos.ops.forks.sides import world_of
+from rheos.ops.forks.tape import Tape, TapedSource
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of the key, or of a port without keys."""
+
+    port: int
+    batch: Batch
+    in_flight: bool
+    """They were on their way when the checkpoint was taken."""
+
+
+@dataclass(frozen=True)
+class Risen:
+    """The watermark of the operator has come so far."""
+
+    watermark_ms: int
+
+
+Delivery: TypeAlias = Rows | Risen
+
+
+@dataclass(frozen=True)
+class Delivered:
+    deliveries: list[Delivery]
+    error: RheosError | None
+    """What ended the program before the operator, where anything did."""
+
+    @property
+    def rows(self) -> int:
+        return sum(each.batch.num_rows for each in self.deliveries if isinstance(each, Rows))
+
+
+def delivered(
+    plan: PhysicalPlan,
+    keyed: KeyOfOperator,
+    checkpoint: CopiedCheckpoint,
+    tapes: Mapping[OperatorId, Tape],
+    begun: Mapping[OperatorId, Collection[str]],
+) -> Delivered:
+    """`checkpoint` has the state of what stands before the operator, and `tapes` are of its sources, of
+    whose splits those in `begun` have a position in the checkpoint.
+
+    Raises CheckpointError where the checkpoint does not fit the program.
+    """
+    taken = _Taken()
+    tap = _TapSpec(taken, keyed.key)
+    before = ahead_of(plan, keyed.planned)
+    others: dict[OperatorId, Spec] = dict(early(plan, keyed, before))
+    turns = Turns()
+    for each in plan.operators():
+        if each.id in before and isinstance(each.spec, SourceSpec):
+            others[each.id] = in_time(each.spec, each.id, tapes[each.id], begun[each.id], turns)
+
+    def changed(planned: PlannedOperator) -> PlannedOperator:
+        if planned.id == keyed.planned.id:
+            return replace(planned, spec=tap)
+        if planned.id in others:
+            return replace(planned, spec=others[planned.id])
+        if planned.id in before or isinstance(planned.spec, IterateSpec):
+            return planned
+        return replace(planned, spec=_without_rows(planned.spec))
+
+    chains = [
+        replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
+        for chain in plan.chains
+    ]
+    cut = replace(plan, chains=tuple(chains), parallelism=1)
+    world = world_of(cut, checkpoint, Upgrade(allow_dropped=True))
+    error: RheosError | None = None
+    try:
+        world.run()
+    except ConfigurationError:
+        raise
+    except RheosError as raised:
+        if not taken.deliveries:
+            raise
+        error = raised
+    return Delivered(taken.deliveries, error)
+
+
+def _without_rows(spec: Spec) -> Spec:
+    """In the place of what does not lead to the operator. Loops stay what they are: rows go round."""
+    if isinstance(spec, SourceSpec):
+        return replace(spec, source=TapedSource(spec.source, Tape(())))
+    return _NothingSpec()
+
+
+@dataclass
+class _Taken:
+    """Filled as the world runs, in this process. A copy that is sent elsewhere is empty."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Taken, ()
+
+    def add(self, delivery: Delivery) -> None:
+        """Between two rows only the last watermark counts."""
+        if isinstance(delivery, Risen) and self.deliveries and isinstance(self.deliveries[-1], Risen):
+            self.deliveries.pop()
+        self.deliveries.append(delivery)
+
+
+@dataclass(frozen=True)
+class _TapSpec(OperatorSpec):
+    taken: _Taken
+    key: Key
+
+    kind: ClassVar[str] = "tap"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return _Tap(ctx, self)
+
+
+class _Tap(Operator):
+    def __init__(self, ctx: OperatorContext, spec: _TapSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        return self._take(port, batch, in_flight=False)
+
+    def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
+        return self._take(port, batch, in_flight=True)
+
+    def _take(self, port: int, batch: Batch, *, in_flight: bool) -> Iterator[Out]:
+        rows = rows_of_key(batch, self.ctx.ports[port], self._spec.key)
+        if rows.num_rows:
+            # A filter that drops nothing gives the batch itself, whose memory is not the key's.
+            rows = pa.RecordBatch.from_arrays(
+                [column.take(pa.array(range(rows.num_rows))) for column in rows.columns],
+                schema=rows.schema,
+            )
+            self._spec.taken.add(Rows(port, rows, in_flight))
+        return iter(())
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        self._spec.taken.add(Risen(timestamp_ms))
+        return iter(())
+
+
+@dataclass(frozen=True)
+class _NothingSpec(OperatorSpec):
+    kind: ClassVar[str] = "nothing"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return _Nothing(ctx)
+
+
+class _Nothing(Operator):
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        return iter(())

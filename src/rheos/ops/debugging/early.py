@@ -1,0 +1,103 @@
+"""Where the rows of other keys are left out before they come to the operator: as near to the source as
+the program shows that the key's columns stay what they are.
+
+Event time is decided by all rows of a split, so it is behind that at the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.nodes import ExpressionSpec, Spec
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, Restored
+from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.state.keys import Key
+from rheos.ops.debugging.chosen import KeyOfOperator, keyed_by, rows_of_key
+from rheos.ops.debugging.ways import Way, ways
+
+
+def early(
+    plan: PhysicalPlan, keyed: KeyOfOperator, before: Collection[OperatorId]
+) -> dict[OperatorId, Spec]:
+    """Other specs for some of the operators `before` it: these leave out the rows of other keys."""
+    concerned = {*before, keyed.planned.id}
+    counted = [way for way in ways(plan) if way.receiver in concerned]
+    operators = {each.id: each for each in plan.operators()}
+    found: dict[OperatorId, Spec] = {}
+    for port, of_port in keyed_by(keyed.planned):
+        first: PlannedOperator | None = None
+        at = keyed.planned.id
+        while (sender := _only_sender(counted, at, port)) is not None:
+            if not _keeps(operators[sender].spec, of_port.keys):
+                break
+            first, at, port = operators[sender], sender, 0
+        if first is not None:
+            found[first.id] = _EarlySpec(first.spec, of_port.keys, keyed.key)
+    return found
+
+
+def _only_sender(counted: Collection[Way], to: OperatorId, port: int) -> OperatorId | None:
+    """Whose rows alone come to the port; None where others come there, too, or go elsewhere from it."""
+    senders = [way.sender for way in counted if (way.receiver, way.port) == (to, port)]
+    if len(senders) != 1:
+        return None
+    (sender,) = senders
+    return sender if sum(way.sender == sender for way in counted) == 1 else None
+
+
+def _keeps(spec: Spec, columns: Collection[str]) -> bool:
+    """Whether each row that leaves has these columns as they came, and no row depends on another."""
+    if isinstance(spec, FilterFunctionSpec):
+        return True
+    if not isinstance(spec, ExpressionSpec):
+        return False
+    if spec.op == "filter":
+        return True
+    try:
+        made = {expr.meta.output_name(): expr.meta.is_column() for expr in spec.exprs}
+    except FAILURES:
+        return False
+    same = {name for name, is_column in made.items() if is_column}
+    return all(name in same or (spec.op == "with_columns" and name not in made) for name in columns)
+
+
+@dataclass(frozen=True)
+class _EarlySpec(OperatorSpec):
+    inner: Spec
+    columns: tuple[str, ...]
+    key: Key
+
+    kind: ClassVar[str] = "early"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return _Early(ctx, self)
+
+
+class _Early(Operator):
+    """Of an operator without state."""
+
+    def __init__(self, ctx: OperatorContext, spec: _EarlySpec) -> None:
+        super().__init__(ctx)
+        self._inner = build(ctx, spec.inner)
+        self._port = replace(ctx.ports[0], keys=spec.columns)
+        self._key = spec.key
+
+    def open(self, restored: Restored) -> None:
+        self._inner.open(restored)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        rows = rows_of_key(batch, self._port, self._key)
+        return self._inner.on_batch(port, rows) if rows.num_rows else iter(())
+
+    def close_function(self) -> None:
+        self._inner.close_function()
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,138 @@
+"""Tapes of several splits, played in the order of event time.
+
+In which order a job has read its splits is written nowhere. One that keeps up reads rows as they come
+to be, in all splits at once: so they are played like that. A split that had not begun is played as one
+that is found when its first row comes: until then it follows the others, and holds no watermark back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Split,
+    SplitReader,
+    TimeReached,
+)
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.event_times import event_times
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.forks.tape import Tape, TapedSource
+
+_ROWS = 1024
+_FEW_ROWS = 20_000
+"""Of tapes with up to so many rows, they are played one by one where splits alternate. Of longer ones
+some come together: a turn has more rows the more there are."""
+
+
+@dataclass
+class Turns:
+    """Which split is next, over all sources that go by a column of time."""
+
+    next_ms: dict[tuple[OperatorId, str], int] = field(default_factory=dict)
+    """The time of the next row, of each that is open."""
+
+    def of_others(self, split: tuple[OperatorId, str]) -> float:
+        return min((ms for other, ms in self.next_ms.items() if other != split), default=inf)
+
+
+@dataclass(frozen=True, eq=False)
+class InTimeSource(TapedSource):
+    id: OperatorId
+    watermark: Watermark
+    begun: Collection[str]
+    """The splits of which the checkpoint has a position."""
+    turns: Turns
+
+    def endless(self, split: Split) -> bool:
+        """All of them are open at once, so that each has its turn."""
+        return True
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return _InTimeReader(super().open(split, position, ctx), split, self)
+
+
+def in_time(
+    spec: SourceSpec, id: OperatorId, tape: Tape, begun: Collection[str], turns: Turns
+) -> SourceSpec:
+    """The source as its tape; in the order of event time, where a column has that."""
+    watermark = spec.watermark
+    if watermark is None or watermark.on is None:
+        return replace(spec, source=TapedSource(spec.source, tape))
+    return replace(spec, source=InTimeSource(spec.source, tape, id, watermark, begun, turns))
+
+
+class _InTimeReader(WrappedReader):
+    def __init__(self, reader: SplitReader, split: Split, source: InTimeSource) -> None:
+        super().__init__(reader)
+        self._split = (source.id, split.id)
+        self._source = source
+        self._turns = source.turns
+        self._least_rows = 1 + source.tape.rows // _FEW_ROWS
+        self._begun = split.id in source.begun
+        self._said_ms = MIN_TIMESTAMP_MS
+        self._rows: Batch | None = None
+        self._times: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._other: Polled | None = None
+        """What comes in the place of rows."""
+        self._fill()
+
+    def _fill(self) -> None:
+        """Looks at what is next."""
+        polled = self._reader.poll(_ROWS)
+        if isinstance(polled, pa.RecordBatch) and polled.num_rows:
+            self._rows, self._other = polled, None
+            self._times = event_times(polled, self._source.watermark, first=False)
+            self._turns.next_ms[self._split] = int(self._times[0])
+        else:
+            self._rows, self._other = None, polled
+            self._turns.next_ms.pop(self._split, None)
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._rows is None:
+            polled = self._other
+            assert polled is not None
+            if not isinstance(polled, EndOfSplit):
+                self._fill()
+            return polled
+        turn_ms = self._turns.of_others(self._split)
+        if self._times[0] > turn_ms:
+            return self._following(turn_ms)
+        self._begun = True
+        beyond = np.flatnonzero(self._times > turn_ms)
+        count = int(beyond[0]) if len(beyond) else len(self._times)
+        count = min(max(count, self._least_rows), len(self._times), max_rows)
+        given, self._rows = self._rows.slice(0, count), self._rows.slice(count)
+        self._times = self._times[count:]
+        if len(self._times):
+            self._turns.next_ms[self._split] = int(self._times[0])
+        else:
+            self._fill()
+        return given
+
+    def _following(self, turn_ms: float) -> Polled:
+        """It is the turn of another."""
+        if self._begun or turn_ms <= self._said_ms:
+            return Pending(0)
+        self._said_ms = int(turn_ms)
+        return TimeReached(self._said_ms)
+
+    def has_caught_up(self) -> bool:
+        return self._rows is None and self._reader.has_caught_up()
+
+    def close(self) -> None:
+        self._turns.next_ms.pop(self._split, None)
+        super().close()

@@ -1,0 +1,229 @@
+"""The state of one key: what of a restored state is the key's, and the state as rows that can be shown
+and held against each other."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.errors import RheosError
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window.process import STATE as WINDOW_ROWS
+from rheos.core.protocol.shapes import VALUE, Holds, StateShape
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.ops.debugging.chosen import KeyOfOperator
+from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.savepoints.layouts import layout_of
+from rheos.ops.savepoints.state_layout import key_prefix
+
+Row: TypeAlias = Mapping[str, Any]
+_Entry: TypeAlias = tuple[bytes, bytes]
+"""Its key and namespace."""
+
+_PLACE = {
+    Holds.VALUE: (),
+    Holds.RUNNING: (),
+    Holds.LIST: ("position",),
+    Holds.MAP: ("map_key",),
+    Holds.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
+}
+"""By which columns a row of state is the same before and after. Rows of other states come and go."""
+_BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
+"""Each entry of these is a row by itself."""
+_PURGED = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
+"""States whose rows also go without being written: with their windows."""
+_WINDOW = ("window_start", "window_end")
+"""Columns of states that are by key and window."""
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """Of one state, without the columns of the key."""
+
+    rows: Sequence[Row]
+    place: tuple[str, ...] | None
+    """The columns by which a row that has changed is found again; None: it is another row."""
+
+
+KeyState: TypeAlias = Mapping[str, StateRows]
+"""By the names of states. A state without rows is not in it."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """Of one row of state."""
+
+    state: str
+    before: Row | None
+    """None: it was not there."""
+    after: Row | None
+    """None: it is there no more."""
+
+
+def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
+    """What became of the rows of each state."""
+    nothing = StateRows((), None)
+    return tuple(
+        change
+        for state in dict.fromkeys((*before, *after))
+        if before.get(state) is not after.get(state)
+        for change in _changes(state, before.get(state, nothing), after.get(state, nothing))
+    )
+
+
+def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateChange]:
+    old_rows, new_rows = _without_same(before.rows, after.rows), _without_same(after.rows, before.rows)
+    left = Counter(map(repr, old_rows))
+    left.subtract(map(repr, new_rows))
+    gone = _beyond(old_rows, left)
+    new = _beyond(new_rows, Counter({row: -n for row, n in left.items()}))
+    place = after.place if after.rows else before.place
+    if place is None:
+        yield from (StateChange(state, row, None) for row in gone)
+        yield from (StateChange(state, None, row) for row in new)
+        return
+    places: defaultdict[str, deque[Row]] = defaultdict(deque)
+    for row in new:
+        places[_at(row, place)].append(row)
+    for row in gone:
+        there = places[_at(row, place)]
+        yield StateChange(state, row, there.popleft() if there else None)
+    yield from (StateChange(state, None, row) for there in places.values() for row in there)
+
+
+def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Less those that are the very same on the other side, as most are from one step to the next."""
+    same = set(map(id, others))
+    return [row for row in rows if id(row) not in same]
+
+
+def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
+    """The last rows of each kind, as many as there are more of it here than on the other side."""
+    found: list[Row] = []
+    for row in reversed(rows):
+        if more[repr(row)] > 0:
+            more[repr(row)] -= 1
+            found.append(row)
+    return found[::-1]
+
+
+def _at(row: Row, place: Sequence[str]) -> str:
+    return repr([row[name] for name in place])
+
+
+class KeyStates:
+    """The states by key of one operator, as its plan describes them. Rows that have not changed from
+    one `shown` to the next are the very same."""
+
+    def __init__(self, keyed: KeyOfOperator) -> None:
+        self._shapes = state_shapes([keyed.planned]).get(keyed.planned.id, {})
+        self._parts = list(keyed.values.values())
+        self.unread: set[str] = set()
+        """Those that cannot be shown, and why."""
+        self._last: dict[str, StateRows] = {}
+        self._entries: dict[str, dict[_Entry, Row]] = {}
+        """Of states of `_BY_ENTRY`: the row of each entry that is the key's."""
+
+    def of_key(self, state: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """What of restored tables is the key's. What is not by key is left as it is."""
+        shape = self._shapes.get(state)
+        for table in tables:
+            yield table if shape is None or not shape.key else self._filtered(table, shape)
+
+    def _filtered(self, table: pa.Table, shape: StateShape) -> pa.Table:
+        wanted = len(self._parts)
+        if {"key", "namespace"} <= set(table.column_names):
+            decode = KeyColumns(shape.key).codec.decode
+            single = len(shape.key) == 1
+            keys = (decode(key) for key in table.column("key").to_pylist())
+            mask = [_same([key] if single else key[:wanted], self._parts) for key in keys]
+            return table.filter(pa.array(mask, pa.bool_()))
+        columns = [key_prefix(shape) + field.name for field in shape.key[:wanted]]
+        if not set(columns) <= set(table.column_names):
+            return table
+        rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+        return table.filter(pa.array([_same(row, self._parts) for row in rows], pa.bool_()))
+
+    def shown(self, snapshot: Snapshot, parts: Iterable[SnapshotPart]) -> KeyState:
+        """Of FULL parts, the savepoint of the snapshot. They are written only where the snapshot does
+        not say what was written since the one before."""
+        since = {part.state: part for part in snapshot.parts if part.mode is PartMode.DELTA}
+        found: dict[str, StateRows] = {}
+        for part in parts:
+            shape = self._shapes.get(part.state)
+            if shape is None or not shape.key or shape.holds == Holds.PROGRESS:
+                continue
+            try:
+                rows = self._shown(part, since.get(part.state), shape)
+            except RheosError as error:
+                self.unread.add(f"{part.state}: {error.what}")
+                continue
+            if rows is not None:
+                found[part.state] = rows
+        self._last = found
+        return found
+
+    def _shown(
+        self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape
+    ) -> StateRows | None:
+        unchanged = delta is not None and delta.unchanged
+        if unchanged and Holds(shape.holds) not in _PURGED:
+            return self._last.get(part.state)
+        if Holds(shape.holds) in _BY_ENTRY:
+            rows = self._by_entry(part, delta, shape)
+        else:
+            layout = layout_of(part.state, self._shapes, trusted=True)
+            of_tables = (self._rows(layout.rows(table), shape) for table in tables_of(part))
+            rows = [row for found in of_tables for row in found if row is not None]
+        return StateRows(rows, _place(part.state, shape, rows[0])) if rows else None
+
+    def _by_entry(self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape) -> list[Row]:
+        layout = layout_of(part.state, self._shapes, trusted=True)
+        kept = self._entries.setdefault(part.state, {})
+        if delta is None:
+            kept.clear()
+        for table in tables_of(part if delta is None else delta):
+            is_there = pc.is_valid(table.column("value"))
+            written = table.filter(is_there)
+            for entry in _entries(table.filter(pc.invert(is_there))):
+                kept.pop(entry, None)
+            rows = self._rows(layout.rows(written), shape)
+            kept.update(
+                (e, row) for e, row in zip(_entries(written), rows, strict=True) if row is not None
+            )
+        return [kept[entry] for entry in sorted(kept)]
+
+    def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row | None]:
+        """None stands for those of other keys."""
+        names = [field.name for field in shape.key[: len(self._parts)]]
+        for row in table.to_pylist():
+            is_own = _same([row[name] for name in names], self._parts)
+            yield {n: value for n, value in row.items() if n not in names} if is_own else None
+
+
+def _entries(table: pa.Table) -> Iterator[_Entry]:
+    """By their keys and namespaces."""
+    return zip(table.column("key").to_pylist(), table.column("namespace").to_pylist(), strict=True)
+
+
+def tables_of(part: SnapshotPart) -> Iterable[pa.Table]:
+    written = part.write()
+    return [written] if isinstance(written, pa.Table) else written
+
+
+def _place(state: str, shape: StateShape, row: Row) -> tuple[str, ...] | None:
+    place = None if state == WINDOW_ROWS else _PLACE.get(Holds(shape.holds))
+    if place is None:
+        return None
+    values = (field.name for field in shape.key if field.type.label == VALUE)
+    return tuple(name for name in (*place, *_WINDOW, *values) if name in row)
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """NaN is itself."""
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,224 @@
+"""Replays what came to an operator for one key, and says what each row and timer made of its state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, assert_never
+
+from rheos.core.errors import RheosError, unexpected
+from rheos.core.operators.contract import Operator, Out, PortType
+from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch
+from rheos.core.protocol.shown_rows import rows_values
+from rheos.ops.debugging.deliveries import Delivered, Delivery, Risen, Rows
+from rheos.ops.debugging.key_state import KeyState, StateChange, changes
+from rheos.ops.debugging.replica import Replica
+from rheos.ops.debugging.watching import CallKind, CallWatcher, GivenRow, WatchedCall, watch
+
+
+class StepKind(Enum):
+    ROW = "row"
+    """A row of the key, or of an input without keys."""
+    TIMER = "timer"
+    """Of the key."""
+    WATERMARK = "watermark"
+    """Event time has come further, and an operator without a function of the key, such as windows, gave
+    something or changed its state."""
+
+
+@dataclass(frozen=True)
+class DebugStep:
+    """What one row or timer of a key made of its state, and what was given."""
+
+    number: int
+    """From 1."""
+    kind: StepKind
+    port: int | None
+    """The input of a row."""
+    row: dict[str, Any] | None
+    event_time_ms: int | None
+    """Of the row or timer."""
+    watermark_ms: int | None
+    """How far event time had come before it, as a function sees it; None: it had not begun."""
+    before: KeyState
+    after: KeyState
+    out: tuple[GivenRow, ...]
+    """The rows that the operator gave."""
+    counted: dict[str, int]
+    """What it counted, such as `late`."""
+    error: RheosError | None = None
+    """It ended the job there."""
+
+    @property
+    def changes(self) -> tuple[StateChange, ...]:
+        """What it made of the key's state."""
+        return changes(self.before, self.after)
+
+
+class ReplayListener:
+    """Is told of each step as it happens: before a function is called, and behind it."""
+
+    def before(self, call: WatchedCall, state: KeyState) -> None:
+        """`state` is what the key has."""
+
+    def after(self, step: DebugStep) -> None:
+        """Of every step, also of those that call no function."""
+
+
+def watched_core(operator: Operator) -> KeyedCore | None:
+    """What calls the function of the operator for each row and timer; None where there is none."""
+    core = operator.core if isinstance(operator, KeyedFunctionOperator) else None
+    return core if isinstance(core, KeyedCore) else None
+
+
+class KeyReplay(CallWatcher):
+    """Of one replica, once."""
+
+    def __init__(self, replica: Replica, delivered: Delivered, listener: ReplayListener) -> None:
+        self._replica = replica
+        self._delivered = delivered
+        self._listener = listener
+        self._state = replica.state()
+        self._counters = replica.counters
+        self._steps: deque[DebugStep] = deque()
+        """Of what was delivered last."""
+        self._number = 0
+        self._call: WatchedCall | None = None
+        """That is under way, or has failed."""
+        core = watched_core(replica.operator)
+        self._watches = core is not None
+        """Whether calls are watched; else what an operator makes of a row is one step."""
+        if core is not None:
+            watch(core, self)
+
+    def steps(self) -> Iterator[DebugStep]:
+        """An error of the function is in the last step. One of what stands before the operator is
+        raised, behind the rows that came before it."""
+        for delivery in self._delivered.deliveries:
+            for piece in _pieces(delivery):
+                error = self._drive(piece)
+                while self._steps:
+                    yield self._steps.popleft()
+                if error is not None:
+                    return
+        if self._delivered.error is not None:
+            raise self._delivered.error
+
+    # --- driving ----------------------------------------------------------------------------------
+
+    def _drive(self, piece: Delivery) -> RheosError | None:
+        """One row, or a watermark, to its end. Gives the error that ends the job there."""
+        first, planned = self._number, self._replica.keyed.planned
+        out: list[GivenRow] = []
+        error: RheosError | None = None
+        try:
+            for given in self._deliver(piece):
+                out += (GivenRow(row, given.tag) for row in rows_values(given.batch))
+        except RheosError as raised:
+            error = raised.located(site=planned.site, operator=planned.name)
+        except Exception as raised:
+            error = unexpected(raised).located(site=planned.site, operator=planned.name)
+        if error is not None and self._call is not None:
+            self._step_of(self._call, error)
+        elif error is not None or (first == self._number and self._shows(piece, out)):
+            self._step_of_piece(piece, out, error)
+        return error
+
+    def _deliver(self, piece: Delivery) -> Iterator[Out]:
+        operator = self._replica.operator
+        match piece:
+            case Rows(in_flight=True):
+                return operator.on_in_flight(piece.port, piece.batch)
+            case Rows():
+                return operator.on_batch(piece.port, piece.batch)
+            case Risen():
+                return operator.on_watermark(piece.watermark_ms)
+            case _:
+                assert_never(piece)
+
+    def _shows(self, piece: Delivery, out: Sequence[GivenRow]) -> bool:
+        """Whether what was delivered is a step, though no call was watched: a row that waits for its
+        time is none, and one that was late is."""
+        if out or self._counters != self._replica.counters:
+            return True
+        if isinstance(piece, Rows):
+            return not (self._watches and self._replica.keyed.planned.ports[piece.port].keys)
+        return not self._watches and self._state != self._replica.state()
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def begins(self, call: WatchedCall) -> None:
+        self._call = call
+        self._listener.before(call, self._state)
+
+    def ended(self, call: WatchedCall) -> None:
+        if call is self._call and call.error is None:
+            self._call = None
+            self._step_of(call, None)
+
+    def _step_of(self, call: WatchedCall, error: RheosError | None) -> None:
+        kind = StepKind.ROW if call.kind is CallKind.ROW else StepKind.TIMER
+        times = (call.event_time_ms, call.watermark_ms)
+        self._step(kind, call.port, call.row(self._ports), times, call.out, error)
+
+    def _step_of_piece(
+        self, piece: Delivery, out: Sequence[GivenRow], error: RheosError | None
+    ) -> None:
+        if isinstance(piece, Risen):
+            self._step(StepKind.WATERMARK, None, None, (None, piece.watermark_ms), out, error)
+        else:
+            (row,) = rows_values(piece.batch)
+            times = (_hidden(piece.batch, TS), _hidden(piece.batch, SWM))
+            self._step(StepKind.ROW, piece.port, row, times, out, error)
+
+    def _step(
+        self,
+        kind: StepKind,
+        port: int | None,
+        row: dict[str, Any] | None,
+        times: tuple[int | None, int | None],
+        out: Sequence[GivenRow],
+        error: RheosError | None,
+    ) -> None:
+        self._number += 1
+        before, counted = self._state, self._counters
+        self._state, self._counters = self._replica.state(), self._replica.counters
+        news = {name: n - counted.get(name, 0) for name, n in self._counters.items()}
+        event_time_ms, watermark_ms = times
+        step = DebugStep(
+            self._number,
+            kind,
+            port,
+            row,
+            event_time_ms,
+            None if watermark_ms == MIN_TIMESTAMP_MS else watermark_ms,
+            before,
+            self._state,
+            tuple(out),
+            {name: n for name, n in news.items() if n},
+            error,
+        )
+        self._steps.append(step)
+        self._listener.after(step)
+
+    @property
+    def _ports(self) -> Sequence[PortType]:
+        return self._replica.keyed.planned.ports
+
+
+def _pieces(delivery: Delivery) -> Iterator[Delivery]:
+    """Rows one by one."""
+    if isinstance(delivery, Rows):
+        for place in range(delivery.batch.num_rows):
+            yield replace(delivery, batch=delivery.batch.slice(place, 1))
+    else:
+        yield delivery
+
+
+def _hidden(batch: Batch, name: str) -> int | None:
+    """Of a batch of one row."""
+    return batch.column(name)[0].as_py() if name in batch.schema.names else None

@@ -1,0 +1,129 @@
+"""One operator with the state of one key, called by hand under a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.graph.compiled import compiled_mark
+from rheos.core.graph.nodes import ProcessSpec, Spec
+from rheos.core.operators.build import build
+from rheos.core.operators.contract import Operator, OperatorContext
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.snapshots import RestoredState
+from rheos.core.protocol.state_config import StateConfig
+from rheos.core.state import format as state_format
+from rheos.core.state.keys import KeyCodec
+from rheos.core.task.in_flight import without_in_flight
+from rheos.ops.debugging.chosen import KeyOfOperator
+from rheos.ops.debugging.key_state import KeyState, KeyStates, tables_of
+from rheos.runtimes.host.scratch import folder_of
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.instant_io import InstantIo
+from rheos.runtimes.simulated.store import MemoryStore
+
+_BATCH_ROWS = 1024
+
+
+class Replica:
+    """The operator as the subtask would have it that owned the key's group alone. To be closed.
+
+    Raises CheckpointError where the checkpoint does not fit the program, and what its function raises
+    as it is opened.
+    """
+
+    def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint) -> None:
+        entry = checkpoint.savepoint.entry
+        store = MemoryStore()
+        store.files.update(checkpoint.files)
+        widths = plan.widths()
+        narrow = keyed.planned.id in widths
+        groups = entry.max_parallelism
+        subtask, parallelism = (0, 1) if narrow else (_group(keyed, groups), groups)
+        clock = SimClock()
+        clock.jump(entry.completed_ms - clock.now_ms())
+        self.clock = clock
+        """Of its functions: it stands where the checkpoint was completed."""
+        self.keyed = keyed
+        self._context = OperatorContext(
+            job=checkpoint.savepoint.job,
+            attempt=Attempt(1),
+            operator=keyed.planned.id,
+            name=keyed.planned.name,
+            site=keyed.planned.site,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=groups,
+            ports=keyed.planned.ports,
+            outputs=keyed.planned.outputs,
+            clock=clock,
+            io=InstantIo(),
+            batch_rows=_BATCH_ROWS,
+            state=StateConfig().without_limits(),
+            scratch=folder_of(self, "rheos-debug-"),
+            program=plan.context,
+        )
+        self._states = KeyStates(keyed)
+        self._numbers = count(1)
+        restored = restored_state(entry, subtask, parallelism, store, state_format.decode, widths)
+        own = without_in_flight(restored.get(keyed.planned.id, {}))
+        if any(isinstance(state, RestoredState) and state.files for state in own.values()):
+            own = self._without_files(own)
+        of_key = {name: list(self._states.of_key(name, tables)) for name, tables in own.items()}
+        self.operator = self._made()
+        self.operator.open(of_key)
+
+    def _without_files(self, restored: dict[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
+        """What a database has written only the operator itself can read."""
+        reads = self._made()
+        try:
+            reads.open(restored)
+            parts = reads.savepoint(reads.snapshot(CheckpointId(next(self._numbers))))
+            return {part.state: list(tables_of(part)) for part in parts}
+        finally:
+            reads.close()
+
+    def _made(self) -> Operator:
+        return build(self._context, _interpreted(self.keyed.planned.spec))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What it has counted, such as late rows."""
+        return dict(self._context.counters)
+
+    @property
+    def unread(self) -> list[str]:
+        """States that `state` leaves out, and why."""
+        return sorted(self._states.unread)
+
+    def state(self) -> KeyState:
+        snapshot = self.operator.snapshot(CheckpointId(next(self._numbers)))
+        shown = self._states.shown(snapshot, self.operator.savepoint(snapshot))
+        if snapshot.release is not None:
+            snapshot.release()
+        return shown
+
+    def close(self) -> None:
+        self.operator.close()
+
+
+def _group(keyed: KeyOfOperator, groups: int) -> int:
+    port = next(port for port in keyed.planned.ports if port.keys == keyed.columns)
+    codec = KeyCodec(port.schema, port.keys, port.keyed_at)
+    return int(codec.groups([keyed.key], groups)[0])
+
+
+def _interpreted(spec: Spec) -> Spec:
+    """A function that would be compiled is called as it is written: a debugger sees nothing else."""
+    if not isinstance(spec, ProcessSpec) or compiled_mark(spec.fn) is None:
+        return spec
+    kind = type(spec.fn)
+    function: Any = object.__new__(type(kind.__name__, (kind,), {"__module__": kind.__module__}))
+    vars(function).update(vars(spec.fn))
+    return ProcessSpec(function, spec.order, spec.record, spec.side_outputs)

@@ -1,0 +1,1 @@
+"""Exports of a job's metrics to other systems."""

@@ -1,0 +1,199 @@
+"""What a changed program would make of what a job is reading: `fork`.
+
+The job's newest checkpoint is copied into memory, and its input from there on is written to tapes.
+Both programs, the one that runs and the changed one, go on from the same checkpoint over the same
+tapes, with sinks that only collect. So the difference is exact, however far the job has come meanwhile;
+and nothing of the job is opened for writing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from rheos.connectors.files.listing import absolute
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
+from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.state_config import NewAggregates
+from rheos.ops.forks.difference import OutputDifference, difference
+from rheos.ops.forks.input import CheckpointInput
+from rheos.ops.forks.job_program import job_program, planned, savepoint_of, working_as
+from rheos.ops.forks.reservations import Reservation, reservations
+from rheos.ops.forks.sides import SinkOutput, run_side
+from rheos.runtimes.driver.sources_and_sinks import sources
+
+
+@dataclass(frozen=True)
+class ForkResult:
+    """What came of a fork: `rh.fork`."""
+
+    job: JobId
+    checkpoint: int
+    """The number of the checkpoint that both programs went on from."""
+    rows_read: Mapping[str, int]
+    """How many rows of each source both have read, by its name."""
+    outputs: Mapping[str, OutputDifference]
+    """How the rows of each sink differ, by the sink's name; those of the same name by their ids."""
+    notes: Sequence[str]
+    """What was changed beside the outputs, such as a source."""
+    reservations: Sequence[Reservation]
+    """Where a difference may have another reason than the change."""
+    old: Mapping[str, pa.Table] = field(repr=False)
+    """All rows that the running program's sinks would have been given, by the sink's name."""
+    new: Mapping[str, pa.Table] = field(repr=False)
+
+    @property
+    def alike(self) -> bool:
+        """Whether no output differs."""
+        return all(output.alike for output in self.outputs.values())
+
+    def __getitem__(self, sink: str) -> pl.DataFrame:
+        """The differences of one sink's rows: see `OutputDifference.rows`."""
+        return self.outputs[sink].rows
+
+
+def fork(
+    job: str,
+    program: str | os.PathLike[str],
+    *,
+    arguments: Sequence[str] | None = None,
+    for_: Duration | None = None,
+    key: Sequence[str] = (),
+    parameters: Mapping[str, str] | None = None,
+    against: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | None = None,
+    from_savepoint: str | None = None,
+    allow_dropped: bool = False,
+    new_aggregates: Literal["null", "since"] | None = None,
+) -> ForkResult:
+    """How the outputs of a job would differ if it ran another program.
+
+    ```python
+    forked = rh.fork("orders", "orders_v2.py", for_="10m")
+    print(forked["counts"])  # a Polars DataFrame: a row for each difference
+    ```
+
+    Both the program that runs and `program` go on from the job's newest checkpoint, in this process
+    and one after the other, over the same input: up to now, or for so much event time. What they write
+    is collected and compared. Nothing of the job is touched: not its sinks, nor its offsets or
+    checkpoints.
+
+    Args:
+        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
+        program: the changed program's file.
+        arguments: its own arguments; None: those that the job was started with.
+        for_: how far event time is to go beyond that of the checkpoint, such as "10m", in each split;
+            one in which so much does not come is read for as long by the clock. None: all that the
+            sources have now.
+        key: the columns by which rows of the two are held against each other. Else it is the key of the
+            last `key_by` before the sink, with the ends of windows.
+        parameters: over those that the job was started with, for the changed program alone.
+        against: the file of the program that runs, where the job does not say it.
+        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
+        from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoint.
+        allow_dropped: state that the changed program has no place for is left behind.
+        new_aggregates: what an aggregate that is new gives for windows that are open at the
+            checkpoint: "null", or "since" for the value of the rows after it.
+
+    Raises ConfigurationError where there is no such job or checkpoint, or the input cannot be read
+    beside it; CheckpointError where the checkpoint does not fit; what the programs raise.
+    """
+    found = job_program(job, checkpoint_dir, against)
+    if from_savepoint is None:
+        checkpoint = newest_checkpoint(found.store, found.job)
+    else:
+        checkpoint = savepoint_of(found.job, absolute(from_savepoint))
+    length_ms = None if for_ is None else duration_ms(for_)
+    if length_ms is not None and length_ms <= 0:
+        raise ConfigurationError(f"a fork cannot go for {for_!r}", hint='say more, such as "10m"')
+    running = found.started
+    changed = msgspec.structs.replace(
+        running,
+        file=str(Path(program).absolute()),
+        arguments=running.arguments if arguments is None else list(arguments),
+        parameters={**running.parameters, **(parameters or {})},
+    )
+    upgrade = Upgrade(allow_dropped, None if new_aggregates is None else NewAggregates(new_aggregates))
+    # Paths in the programs are as the running one has them.
+    with working_as(running):
+        old, new = planned(running), planned(changed)
+        return _compared(checkpoint, old, new, length_ms, tuple(key), upgrade)
+
+
+# --- both sides -----------------------------------------------------------------------------------
+
+
+def _compared(
+    checkpoint: CopiedCheckpoint,
+    old: PhysicalPlan,
+    new: PhysicalPlan,
+    length_ms: int | None,
+    key: tuple[str, ...],
+    upgrade: Upgrade,
+) -> ForkResult:
+    input = CheckpointInput(checkpoint, old, length_ms)
+    tapes, notes = input.of(new)
+    before = run_side(old, checkpoint, input.tapes)
+    after = run_side(new, checkpoint, tapes, upgrade)
+    names = _names({**before, **after})
+    notes += [
+        f"only the {which} program has the sink {names[id]!r}: all of its rows are a difference"
+        for which, here, there in (("running", before, after), ("changed", after, before))
+        for id in here
+        if id not in there
+    ]
+    outputs = {
+        name: difference(name, _asked(key, one, other) or _key(before, after, id), one, other)
+        for id, name in names.items()
+        for one, other in [(_rows(before, after, id), _rows(after, before, id))]
+    }
+    splits = sum(len(tape.splits) for tape in tapes.values())
+    doubts = [*reservations(old.operators(), splits), *reservations(new.operators(), splits)]
+    return ForkResult(
+        checkpoint.savepoint.job,
+        checkpoint.savepoint.entry.checkpoint,
+        {planned.name: tapes[planned.id].rows for planned, _ in sources(new)},
+        outputs,
+        notes,
+        list(dict.fromkeys(doubts)),
+        {names[id]: output.rows for id, output in before.items()},
+        {names[id]: output.rows for id, output in after.items()},
+    )
+
+
+_Outputs = Mapping[OperatorId, SinkOutput]
+
+
+def _names(outputs: _Outputs) -> dict[OperatorId, str]:
+    """What each sink is called: by its name, and where several have the same, by their ids."""
+    often = Counter(output.name for output in outputs.values())
+    return {id: output.name if often[output.name] == 1 else str(id) for id, output in outputs.items()}
+
+
+def _rows(side: _Outputs, other: _Outputs, id: OperatorId) -> pa.Table:
+    return side[id].rows if id in side else other[id].rows.schema.empty_table()
+
+
+def _asked(key: tuple[str, ...], *tables: pa.Table) -> tuple[str, ...]:
+    """The columns that were asked for, of a sink that has them."""
+    return key if all(name in table.column_names for table in tables for name in key) else ()
+
+
+def _key(before: _Outputs, after: _Outputs, id: OperatorId) -> tuple[str, ...]:
+    """That of the changed program, where both have its columns."""
+    for one, other in ((after, before), (before, after)):
+        if id in one and (id not in other or set(one[id].key) <= set(other[id].rows.column_names)):
+            return one[id].key
+    return ()

@@ -1,0 +1,96 @@
+"""The input of a fork: from where the checkpoint has each source, on tapes that both programs read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
+from rheos.core.connectors.contract import Source
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.state import format as state_format
+from rheos.ops.forks.recording import Extent, reached_ms, record
+from rheos.ops.forks.tape import Tape
+from rheos.runtimes.driver.sources_and_sinks import sources
+from rheos.runtimes.host.scratch import folder_of
+from rheos.runtimes.simulated.store import MemoryStore
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class CheckpointInput:
+    """Tapes of the sources of the program that runs, in `tapes`, and of another's where these are
+    others. They lie in a temporary folder, which goes with this object.
+
+    Raises ConfigurationError where the input cannot be read so, and what the sources raise.
+    """
+
+    def __init__(
+        self, checkpoint: CopiedCheckpoint | None, plan: PhysicalPlan, length_ms: int | None
+    ) -> None:
+        """From the checkpoint; None: from the beginning. `length_ms` of event time beyond the
+        checkpoint's; None reads until now."""
+        self._state = {} if checkpoint is None else state_of(checkpoint)
+        self._folder = Path(folder_of(self, "rheos-fork-"))
+        self._sources = {planned.id: source for planned, source in sources(plan)}
+        self._extent = None if length_ms is None else self._extent_of(length_ms)
+        self.tapes: Mapping[OperatorId, Tape] = {
+            planned.id: self._recorded(planned, plan) for planned, _ in sources(plan)
+        }
+
+    def of(self, plan: PhysicalPlan) -> tuple[dict[OperatorId, Tape], list[str]]:
+        """The tapes for the sources of a changed program, and what is to be said of them."""
+        tapes, notes = {}, []
+        for planned, source in sources(plan):
+            before = self._sources.get(planned.id)
+            if before is not None and _is_same(before, source):
+                tapes[planned.id] = self.tapes[planned.id]
+                continue
+            tapes[planned.id] = self._recorded(planned, plan)
+            notes.append(
+                f"{planned.site}: the source {planned.name!r} is not the running program's: "
+                + (
+                    "it was read from its beginning"
+                    if planned.id not in self._state
+                    else "each was read by itself, a moment apart"
+                )
+            )
+        return tapes, notes
+
+    def _recorded(self, planned: PlannedOperator, plan: PhysicalPlan) -> Tape:
+        number = sum(1 for _ in self._folder.iterdir())
+        folder = self._folder / str(number)
+        folder.mkdir()
+        restored = self._state.get(planned.id, {})
+        return record(planned, restored, folder, self._extent, plan.max_parallelism)
+
+    def _extent_of(self, length_ms: int) -> Extent:
+        reached = (reached_ms(self._state.get(id, {})) for id in self._sources)
+        known = [ms for ms in reached if ms is not None]
+        if not known:
+            raise ConfigurationError(
+                "--for counts from the event time in the checkpoint, and it has none yet",
+                hint="leave out --for, and all that is there now is read",
+            )
+        return Extent(min(known), length_ms)
+
+
+def state_of(checkpoint: CopiedCheckpoint) -> RestoredByOperator:
+    """By operator, as one subtask restores it."""
+    store = MemoryStore()
+    store.files.update(checkpoint.files)
+    return restored_state(checkpoint.savepoint.entry, 0, 1, store, state_format.decode)
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    """Whether two programs mean the same source, as far as can be said. Two files make two classes and
+    two functions of what is written in them, so what they show of themselves is compared; a function
+    that shows its address alone is another."""
+    alike = (one.positions(), one.describe()) == (other.positions(), other.describe())
+    if not alike or one.schema != other.schema or one.rejected_schema() != other.rejected_schema():
+        return False
+    return one == other or (repr(one) == repr(other) and not _ADDRESS.search(repr(one)))

@@ -1,0 +1,116 @@
+"""The job that a fork or a replay is of: where its checkpoints are, and which program it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rheos.api.overrides import Overrides
+from rheos.api.program_file import planned_program
+from rheos.connectors.files.listing import absolute
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, copied_savepoint
+from rheos.core.errors import ConfigurationError
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.ports import Store
+from rheos.ops.control.job_list import stored_job
+from rheos.ops.control.registry import Registry, find_to_look_at
+from rheos.ops.control.started_program import StartedProgram
+from rheos.runtimes.host.stores import open_store, there_is
+
+
+@dataclass(frozen=True)
+class JobProgram:
+    job: JobId
+    kept: Store | None
+    """With its checkpoints; None where nothing says where they are."""
+    started: StartedProgram
+
+    @property
+    def store(self) -> Store:
+        """Raises ConfigurationError where there is none."""
+        if self.kept is None:
+            raise ConfigurationError(
+                f"the job {self.job!r} has no checkpoint directory that could be read from here",
+                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
+            )
+        return self.kept
+
+
+def job_program(
+    job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None
+) -> JobProgram:
+    """Of a job that runs here, by its id or name; of one in `checkpoint_dir` otherwise. `against` is
+    the file of its program, where the job does not say it.
+
+    Raises ConfigurationError where there is no such job, or nothing says what it runs.
+    """
+    started: StartedProgram | None = None
+    store: Store | None
+    if checkpoint_dir is None:
+        record = find_to_look_at(job)
+        started, place = record.program, record.checkpoint_dir
+        id, store = record.job, None if place is None else open_store(place, make=False)
+    else:
+        store, id, _ = stored_job(job, absolute(checkpoint_dir))
+        running = (each for each in Registry().records() if each.job == id and not each.stands_by)
+        started = next((each.program for each in running), None)
+    if against is not None:
+        started = _stated(Path(against), started)
+    elif started is None:
+        raise ConfigurationError(
+            f"nothing says which program the job {id!r} runs",
+            hint="name its file: --against job.py",
+        )
+    elif not started.as_started:
+        raise ConfigurationError(
+            f"{started.file} is not what it was when the job {id!r} was started",
+            hint="name a file with the program that runs: --against old.py",
+        )
+    return JobProgram(id, store, started)
+
+
+def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
+    """The program that the user says the job runs, started as the job says."""
+    if started is None:
+        started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
+    return msgspec.structs.replace(started, file=str(file.absolute()))
+
+
+def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
+    """A savepoint of the job, in memory. Raises ConfigurationError, CheckpointError."""
+    if not there_is(directory):
+        raise ConfigurationError(
+            f"there is no savepoint {directory!r}",
+            hint="name the folder that was printed when the savepoint was taken",
+        )
+    taken = copied_savepoint(open_store(directory, make=False), directory)
+    if taken.savepoint.job != job:
+        raise ConfigurationError(
+            f"the savepoint {directory!r} is of the job {taken.savepoint.job!r}, not of {job!r}",
+            hint="name one of that job",
+        )
+    return taken
+
+
+def planned(program: StartedProgram) -> PhysicalPlan:
+    """To be called in its working directory."""
+    settings = Overrides(parameters=program.parameters)
+    return planned_program(Path(program.file), program.arguments, settings)
+
+
+@contextlib.contextmanager
+def working_as(program: StartedProgram) -> Iterator[None]:
+    """In its working directory, so that paths mean what they mean to the job."""
+    if not os.path.isdir(program.folder):
+        raise ConfigurationError(
+            f"the folder {program.folder!r}, in which the job was started, is not there",
+            hint="do this on the machine on which its driver runs",
+        )
+    with contextlib.chdir(program.folder):
+        yield

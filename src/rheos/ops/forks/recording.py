@@ -1,0 +1,339 @@
+"""Writes a source's input down, from where a checkpoint has it: what a job that goes on from there
+would read, until now, for so much event time, or up to where another checkpoint has it.
+
+The source operator itself reads, so which splits there are, and from where on, is as in the job.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+    TimeReached,
+)
+from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.graph.nodes import SourceSpec
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.contract import OperatorContext, Restored
+from rheos.core.operators.event_times import event_times
+from rheos.core.operators.source import EndOfInput, SourceOperator
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.ops.forks.tape import SplitTape, Tape, TapedSplit, TapeEnd
+from rheos.ops.forks.up_to_position import PositionedReader, Positions
+from rheos.runtimes.host.io import SystemClock, ThreadedIo
+
+_ROWS = 8192
+_LOOK_S = 0.05
+_SILENT_S = 60.0
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far input is read that goes on."""
+
+    from_ms: int
+    """The event time that the job has come to."""
+    length_ms: int
+    """Each split up to its first row that is so much beyond, or where the split is ahead of the job,
+    beyond its own. After as long by the clock, what has not come is not waited for any more."""
+
+    def until(self, restored: Restored) -> _Until:
+        """For the splits of a source with that state."""
+        own = {
+            str(row["split"]): max(int(row["max_ts"]), self.from_ms) + self.length_ms
+            for table in restored.get(SPLITS, ())
+            for row in table.to_pylist()
+        }
+        return lambda split: own.get(split, self.from_ms + self.length_ms)
+
+
+_Until = Callable[[str], int]
+"""By the id of a split."""
+
+
+def reached_ms(restored: Restored) -> int | None:
+    """How far event time has come where a source is furthest behind: the least of its splits that have
+    begun and not ended; the most of those that have, where there are no others. None where none has
+    begun."""
+    rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+    begun = [row for row in rows if row["max_ts"] > MIN_TIMESTAMP_MS]
+    left = [int(row["max_ts"]) for row in begun if not row["finished"]]
+    return min(left, default=max((int(row["max_ts"]) for row in begun), default=None))
+
+
+def record(
+    planned: PlannedOperator,
+    restored: Restored,
+    folder: Path,
+    extent: Extent | Positions | None,
+    max_parallelism: int,
+) -> Tape:
+    """The tape of the source `planned`, below the empty `folder`, up to `extent`; None reads all that
+    is there now. `restored` is its state in the checkpoint.
+
+    Raises ConfigurationError where the source has no end that way, or only one may read it; and what
+    the source raises, with the user's line.
+    """
+    spec = planned.spec
+    assert isinstance(spec, SourceSpec)
+    tapes = _Tapes(folder)
+    with _located(planned):
+        source = _readable(spec, extent)
+        until = extent.until(restored) if isinstance(extent, Extent) else None
+        positions = extent if isinstance(extent, Positions) else None
+        recording = _RecordingSource(source, tapes, spec.watermark, until, positions)
+        splits = list(source.splits())
+    news = threading.Event()
+    io = ThreadedIo(_THREADS, news.set)
+    ctx = OperatorContext(
+        job=JobId("fork"),
+        attempt=Attempt(1),
+        operator=planned.id,
+        name=planned.name,
+        site=planned.site,
+        subtask=0,
+        parallelism=1,
+        max_parallelism=max_parallelism,
+        ports=planned.ports,
+        outputs=planned.outputs,
+        clock=SystemClock(),
+        io=io,
+        batch_rows=_ROWS,
+    )
+    goes_on = not source.bounded and positions is None
+    operator = SourceOperator(ctx, replace(spec, source=recording, until_now=goes_on), splits)
+    try:
+        operator.open(restored)
+        with _located(planned):
+            if isinstance(extent, Extent):
+                _read_up_to(operator, source, splits, tapes, news, extent)
+            else:
+                _read_to_end(operator, tapes, news)
+    finally:
+        operator.close()
+        tapes.close()
+        io.close()
+    return tapes.whole(splits)
+
+
+@contextmanager
+def _located(planned: PlannedOperator) -> Iterator[None]:
+    try:
+        yield
+    except RheosError as error:
+        raise error.located(site=planned.site, operator=planned.name) from error.__cause__
+
+
+def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
+    source = spec.source
+    if (why := source.only_reader()) is not None:
+        raise ConfigurationError(
+            f"{source.describe()} cannot be read beside the job: {why}",
+            hint="a job that reads it can be neither forked nor debugged; start a changed program from "
+            "a savepoint, with input and sinks of its own",
+        )
+    source = source.unpaced()
+    if isinstance(extent, Positions):
+        return source
+    if extent is not None:
+        if spec.watermark is None or spec.watermark.on is None:
+            raise ConfigurationError(
+                "--for is a length of event time, and the rows of this source have none of their own",
+                hint="leave out --for, and all that is there now is read",
+            )
+        return source
+    try:
+        return source.as_of_now()
+    except ConfigurationError as error:
+        error.what = f"{source.describe()} does not say what is there now, which is to be read"
+        error.hint = (
+            "say how far it is to be read: in event time, --for 10m, to fork the job or ask why; up to "
+            "another checkpoint, --until, to debug it"
+        )
+        raise
+
+
+def _read_to_end(operator: SourceOperator, tapes: _Tapes, news: threading.Event) -> None:
+    """To where each split ends, of itself, or because no more of it is asked for."""
+    heard_s, before = time.monotonic(), tapes.events
+    while True:
+        read = operator.poll(_ROWS)
+        if isinstance(read, EndOfInput):
+            return
+        if tapes.events != before:
+            before, heard_s = tapes.events, time.monotonic()
+        if isinstance(read, Pending):
+            if operator.until_now and operator.has_caught_up():
+                return
+            _wait(read, news)
+        if time.monotonic() - heard_s > _SILENT_S:
+            raise ConfigurationError(
+                f"the source has given nothing for {_SILENT_S:g} s, and not all that is asked of it",
+                hint="look whether the job can read it just now: `rheos metrics`",
+            )
+
+
+def _read_up_to(
+    operator: SourceOperator,
+    source: Source,
+    splits: list[Split],
+    tapes: _Tapes,
+    news: threading.Event,
+    extent: Extent,
+) -> None:
+    """`splits` takes those that are found meanwhile."""
+    look_s = time.monotonic()
+    deadline_s = look_s + extent.length_ms / 1000
+    while True:
+        now_s = time.monotonic()
+        if source.discovery_ms is not None and now_s >= look_s:
+            look_s = now_s + source.discovery_ms / 1000
+            known = {split.id for split in splits}
+            found = list(source.discover())
+            splits += [split for split in found if split.id not in known]
+            operator.found(found)
+        read = operator.poll(_ROWS)
+        if isinstance(read, EndOfInput):
+            return
+        if isinstance(read, Pending) and read.wake_after_us != 0:
+            # What is open or waits is not read, or has nothing just now.
+            if (tapes.cut and not operator.unread(None)) or now_s >= deadline_s:
+                return
+            _wait(read, news)
+
+
+def _wait(read: Pending, news: threading.Event) -> None:
+    if read.wake_after_us != 0:
+        news.wait(_LOOK_S if read.wake_after_us is None else min(read.wake_after_us / 1e6, _LOOK_S))
+        news.clear()
+
+
+class _Tapes:
+    """The tapes that are being written, by split."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[str, SplitTape] = {}
+        self._closed: dict[str, TapedSplit] = {}
+        self.events = 0
+        """How often anything came."""
+        self.cut = False
+        """Whether any has been read as far as it is to be."""
+
+    def heard(self) -> None:
+        self.events += 1
+
+    def begin(self, split: Split, schema: pa.Schema) -> SplitTape:
+        number = len(self._open) + len(self._closed)
+        tape = self._open[split.id] = SplitTape(split, self._folder / f"{number}.arrow", schema)
+        return tape
+
+    def ended(self, split: Split) -> None:
+        self._closed[split.id] = self._open.pop(split.id).closed()
+
+    def close(self) -> None:
+        for id, tape in self._open.items():
+            self._closed[id] = tape.closed()
+        self._open.clear()
+
+    def whole(self, order: Sequence[Split]) -> Tape:
+        """In the source's order; behind it those that are in the state alone."""
+        place = {split.id: number for number, split in enumerate(order)}
+        ids = sorted(self._closed, key=lambda id: (place.get(id, len(place)), id))
+        return Tape(tuple(self._closed[id] for id in ids))
+
+
+@dataclass(frozen=True, eq=False)
+class _RecordingSource(WrappedSource):
+    tapes: _Tapes
+    watermark: Watermark | None
+    until: _Until | None
+    up_to: Positions | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.up_to is not None:
+            # What is read is known: nothing is looked for.
+            object.__setattr__(self, "discovery_ms", None)
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        tape = self.tapes.begin(split, self.schema)
+        if self.up_to is not None:
+            reached = self.up_to.of(split, position)
+            heard, ended = self.tapes.heard, partial(self.ended, split, tape)
+            return PositionedReader(
+                self.source, split, position, ctx, tape, reached, self.watermark, heard, ended
+            )
+        reader = self.source.open(split, position, replace(ctx, reject=tape.reject))
+        return _RecordingReader(self, split, reader, tape)
+
+    def ended(self, split: Split, tape: SplitTape, end: TapeEnd) -> EndOfSplit:
+        tape.end = end
+        self.tapes.cut |= end is TapeEnd.CUT
+        self.tapes.ended(split)
+        return EndOfSplit()
+
+
+class _RecordingReader(WrappedReader):
+    def __init__(
+        self, source: _RecordingSource, split: Split, reader: SplitReader, tape: SplitTape
+    ) -> None:
+        super().__init__(reader)
+        self._source = source
+        self._split = split
+        self._tape = tape
+        self._cut = False
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._cut:
+            return self._ended(TapeEnd.CUT)
+        polled = self._reader.poll(max_rows)
+        if isinstance(polled, Pending):
+            return polled
+        self._source.tapes.heard()
+        if isinstance(polled, EndOfSplit):
+            return self._ended(TapeEnd.READ)
+        until = self._source.until
+        until_ms = None if until is None else until(self._split.id)
+        if isinstance(polled, TimeReached):
+            if until_ms is not None and polled.event_time_ms >= until_ms:
+                return self._ended(TapeEnd.CUT)
+            self._tape.reached(polled)
+            return polled
+        rows = polled if until_ms is None else self._before(polled, until_ms)
+        if rows.num_rows:
+            self._tape.add(rows, self._reader.places())
+        return rows
+
+    def _before(self, batch: Batch, until_ms: int) -> Batch:
+        """The rows before the split's first one of that time."""
+        watermark = self._source.watermark
+        assert watermark is not None, "a length of event time needs one"
+        beyond = event_times(batch, watermark, first=False) >= until_ms
+        if not beyond.any():
+            return batch
+        self._cut = True
+        return batch.slice(0, int(beyond.argmax()))
+
+    def _ended(self, end: TapeEnd) -> EndOfSplit:
+        return self._source.ended(self._split, self._tape, end)

@@ -1,0 +1,131 @@
+"""Where two programs over the same input may differ for other reasons than their own: what goes by the
+clock, asks others, or by the order in which rows of several splits come."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from rheos.core.errors import Site
+from rheos.core.graph.nodes import ReduceSpec, RunningSpec, SourceSpec
+from rheos.core.graph.state import StateDeclaration
+from rheos.core.graph.triggers import ContinuousProcessingTimeTrigger, ProcessingTimeTrigger
+from rheos.core.operators.async_map import AsyncMapSpec
+from rheos.core.operators.broadcast_process import BroadcastProcessSpec
+from rheos.core.operators.co_process import CoProcessSpec
+from rheos.core.operators.joins.tables import TableJoinSpec
+from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.core.operators.lookup import LookupSpec
+from rheos.core.plan.physical import PlannedOperator
+
+_CLOCK = {"processing_time", "register_processing"}
+"""What a function asks its context for."""
+_MODULES = {"time", "random", "secrets", "uuid"}
+_OF_OTHERS = {*sys.stdlib_module_names, "rheos", "polars", "pyarrow", "numpy", "pandas", "msgspec"} - {
+    "__main__"
+}
+"""Packages whose classes are no functions of the program."""
+_DEPTH = 4
+_BY_ARRIVAL = (
+    *(ReduceSpec, RunningSpec, TableJoinSpec),
+    *(BroadcastProcessSpec, KeyedBroadcastProcessSpec, CoProcessSpec),
+)
+"""What goes by the order in which rows come, always."""
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """An operator whose output need not be exact, and why."""
+
+    operator: str
+    site: Site
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.site}: operator {self.operator!r}: {self.why}"
+
+
+def reservations(operators: Iterable[PlannedOperator], splits: int) -> list[Reservation]:
+    """Of operators of a program, as far as can be seen without running it; `splits` is how many its
+    sources have."""
+    found = (
+        Reservation(planned.name, planned.site, why)
+        for planned in operators
+        for why in _reasons(planned, splits)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _reasons(planned: PlannedOperator, splits: int) -> Iterator[str]:
+    spec = planned.spec
+    if isinstance(spec, SourceSpec):
+        if spec.watermark is not None and spec.watermark.on is None:
+            yield "event time is when a row is read, and here that is another time than in the job"
+        return
+    if isinstance(spec, AsyncMapSpec | LookupSpec):
+        yield "it asks a system outside, which answers as of now"
+    arrival = getattr(spec, "order", None) == "arrival"
+    if splits > 1 and (arrival or isinstance(spec, _BY_ARRIVAL)):
+        yield (
+            f"it goes by the order of rows, and those of {splits} splits may come in another order "
+            "than in the job"
+        )
+    for part in _parts(spec, _DEPTH):
+        yield from _clocks(part)
+
+
+def _parts(value: Any, depth: int) -> Iterator[Any]:
+    """A spec and what it is made of."""
+    yield value
+    if is_dataclass(value) and not isinstance(value, type) and depth:
+        for each in fields(value):
+            yield from _parts(getattr(value, each.name), depth - 1)
+
+
+def _clocks(part: Any) -> Iterator[str]:
+    if getattr(part, "time", None) == "processing_time":
+        yield "it goes by the wall clock, and here time is virtual"
+    if isinstance(part, ProcessingTimeTrigger | ContinuousProcessingTimeTrigger):
+        yield "its trigger goes by the wall clock, and here time is virtual"
+    for function in _functions(part):
+        for name in sorted(_asked(function)):
+            yield f"its function {function.__qualname__} uses {name}, which is another here"
+    declared = vars(type(part)).values() if not isinstance(part, type) else ()
+    for state in declared:
+        lives = state.ttl if isinstance(state, StateDeclaration) else None
+        if lives is not None and lives.time == "processing_time":
+            yield f"its state {state.name!r} lives by the wall clock, and here time is virtual"
+
+
+def _functions(part: Any) -> Iterator[FunctionType]:
+    """The program's own functions in it."""
+    if inspect.isfunction(part):
+        yield part
+    elif not isinstance(part, type):
+        for kind in type(part).__mro__:
+            if kind.__module__.partition(".")[0] not in _OF_OTHERS:
+                yield from filter(inspect.isfunction, vars(kind).values())
+
+
+def _asked(function: FunctionType) -> set[str]:
+    """What of the clock or of chance the function names."""
+    found: set[str] = set()
+    for code in _codes(function.__code__):
+        for name in code.co_names:
+            module = function.__globals__.get(name)
+            if name in _CLOCK:
+                found.add(name)
+            elif isinstance(module, ModuleType) and module.__name__ in _MODULES:
+                found.add(f"the module {module.__name__}")
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

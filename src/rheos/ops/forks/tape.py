@@ -1,0 +1,221 @@
+"""A tape: the input of one source between two moments, written down, and read again as often as wanted.
+
+So two programs read the very same rows, however far the job has come meanwhile. Of each split there is
+a file of rows (an Arrow IPC stream), and one of rejected rows where there were some.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.wrapped import WrappedSource
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    Source,
+    Split,
+    SplitReader,
+    TimeReached,
+)
+from rheos.core.protocol.elements import Batch
+
+_TIME = b"event_time_ms"
+_PLACES = b"places"
+
+
+class TapeEnd(Enum):
+    """Why a split's tape ends."""
+
+    READ = "read to its end"
+    CUT = "cut at an event time"
+    NOW = "read until now"
+
+
+@dataclass(frozen=True)
+class TapedSplit:
+    split: Split
+    file: str
+    rejected: str | None
+    end: TapeEnd
+    rows: int
+
+
+@dataclass(frozen=True)
+class Tape:
+    """Of one source."""
+
+    splits: tuple[TapedSplit, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(taped.rows for taped in self.splits)
+
+
+class SplitTape:
+    """Writes the tape of one split."""
+
+    def __init__(self, split: Split, place: Path, schema: pa.Schema) -> None:
+        self._split = split
+        self._place = place
+        self._schema = schema
+        self._rows = _writer(place, schema)
+        self._rejected: pa.RecordBatchStreamWriter | None = None
+        self._count = 0
+        self.end = TapeEnd.NOW
+
+    @property
+    def _beside(self) -> Path:
+        return self._place.with_suffix(".rejected")
+
+    def add(self, batch: Batch, places: RowPlaces | None) -> None:
+        """`places` may have more, which are of rows behind these."""
+        self._count += batch.num_rows
+        # What readers give has the source's columns; their metadata may be other.
+        rows = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        self._rows.write_batch(rows, {_PLACES: msgspec.msgpack.encode(places)})
+
+    def reject(self, batch: Batch) -> None:
+        if self._rejected is None:
+            self._rejected = _writer(self._beside, batch.schema)
+        self._rejected.write_batch(batch)
+
+    def reached(self, time: TimeReached) -> None:
+        nothing = self._schema.empty_table().to_batches()
+        batch = nothing[0] if nothing else pa.RecordBatch.from_pylist([], schema=self._schema)
+        self._rows.write_batch(batch, {_TIME: json.dumps(time.event_time_ms).encode()})
+
+    def closed(self) -> TapedSplit:
+        """The tape is whole."""
+        self._rows.close()
+        if self._rejected is not None:
+            self._rejected.close()
+        rejected = None if self._rejected is None else str(self._beside)
+        return TapedSplit(self._split, str(self._place), rejected, self.end, self._count)
+
+
+def _writer(place: Path, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
+    return pa.ipc.new_stream(str(place), schema)
+
+
+@dataclass(frozen=True, eq=False)
+class TapedSource(WrappedSource):
+    """A program's source, whose rows come from a tape. It ends where all of its splits do, and has
+    caught up at the end of a tape that was cut at a moment."""
+
+    tape: Tape
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ends = all(taped.end is TapeEnd.READ for taped in self.tape.splits)
+        for name, value in (
+            ("bounded", self.source.bounded and ends),
+            ("discovery_ms", None),
+            ("forget_ms", None),
+        ):
+            object.__setattr__(self, name, value)
+
+    staged = Source.staged
+    released = Source.released
+    client = Source.client
+    resumed = Source.resumed
+    unpaced = Source.unpaced
+
+    def as_of_now(self) -> Source:
+        return self
+
+    def splits(self) -> Sequence[Split]:
+        return [taped.split for taped in self.tape.splits]
+
+    def endless(self, split: Split) -> bool:
+        return self.source.endless(split)
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        """From the tape's beginning, whatever the position: a tape is never gone on with."""
+        found = (taped for taped in self.tape.splits if taped.split.id == split.id)
+        return _TapeReader(next(found, None), ctx)
+
+
+class _TapeReader(SplitReader):
+    def __init__(self, taped: TapedSplit | None, ctx: ReaderContext) -> None:
+        """None: a split of which the recorded job had read nothing more."""
+        self._end = TapeEnd.READ if taped is None else taped.end
+        self._played = iter(()) if taped is None else _played(taped)
+        self._places: RowPlaces | None = None
+        """Of the batch that is given, of which so many rows are gone."""
+        self._gone = 0
+        self._last = 0
+        rejected = None if taped is None else taped.rejected
+        self._rejected: Iterator[Batch] = iter(()) if rejected is None else iter(_batches(rejected))
+        self._reject = ctx.reject
+        self._left: Batch | None = None
+        self._over = False
+        self._given = 0
+
+    def poll(self, max_rows: int) -> Polled:
+        if (rejected := next(self._rejected, None)) is not None:
+            self._reject(rejected)
+        if self._left is None:
+            played = next(self._played, None)
+            if played is None:
+                return self._at_end()
+            if isinstance(played, TimeReached):
+                return played
+            self._left, self._places = played
+            self._gone = 0
+        rows = self._left.slice(0, max_rows)
+        rest = self._left.slice(max_rows)
+        self._left = rest if rest.num_rows else None
+        self._given += rows.num_rows
+        self._last = rows.num_rows
+        self._gone += rows.num_rows
+        return rows
+
+    def _at_end(self) -> Polled:
+        self._over = True
+        match self._end:
+            case TapeEnd.READ | TapeEnd.CUT:
+                return EndOfSplit()
+            case TapeEnd.NOW:
+                return Pending()
+            case _:
+                assert_never(self._end)
+
+    def position(self) -> bytes:
+        return b"%d" % self._given
+
+    def places(self) -> RowPlaces | None:
+        if self._places is None:
+            return None
+        return RowPlaces(self._places.unit, self._places.of_rows[self._gone - self._last : self._gone])
+
+    def has_caught_up(self) -> bool:
+        return self._over
+
+
+def _played(taped: TapedSplit) -> Iterator[tuple[Batch, RowPlaces | None] | TimeReached]:
+    with pa.memory_map(taped.file) as file, pa.ipc.open_stream(file) as stream:
+        while True:
+            try:
+                batch, about = stream.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                return
+            if _TIME in about:
+                yield TimeReached(json.loads(about[_TIME]))
+            else:
+                yield batch, msgspec.msgpack.decode(about[_PLACES], type=RowPlaces | None)
+
+
+def _batches(place: str) -> Iterator[Batch]:
+    with pa.memory_map(place) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream

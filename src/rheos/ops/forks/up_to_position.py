@@ -1,0 +1,160 @@
+"""Reads a split from where one checkpoint has it to where a later one of the same job has it.
+
+Positions are the connectors' own, and can only be compared for being the same. A reader may pass one in
+the middle of a batch: so rows are read one by one where it may be, which is from the first row on that
+is as late as the latest one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+    TimeReached,
+)
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.contract import Restored
+from rheos.core.operators.event_times import event_times
+from rheos.core.operators.source_split import SPLITS
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.ops.forks.tape import SplitTape, TapeEnd
+
+
+@dataclass(frozen=True)
+class SplitPosition:
+    """How far a checkpoint has a split."""
+
+    position: bytes | None
+    """None: to its end."""
+    max_ts: int
+
+
+@dataclass(frozen=True)
+class Positions:
+    """How far a checkpoint has each split of a source."""
+
+    checkpoint: int
+    splits: Mapping[str, SplitPosition | None]
+    """None: it has not begun."""
+
+    @staticmethod
+    def of_state(checkpoint: int, restored: Restored) -> Positions:
+        """By the state of the source in it."""
+        rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+        return Positions(checkpoint, {row["split"]: _reached(row) for row in rows})
+
+    def of(self, split: Split, begin: bytes | None) -> SplitPosition | None:
+        """None where nothing of the split is read that begins there. One that the checkpoint does not
+        know any more was read to its end, if it had begun, and is not found yet otherwise."""
+        if split.id in self.splits:
+            return self.splits[split.id]
+        return None if begin is None else SplitPosition(None, MIN_TIMESTAMP_MS)
+
+
+def _reached(row: Mapping[str, object]) -> SplitPosition | None:
+    position, max_ts = row["position"], row["max_ts"]
+    assert isinstance(position, bytes | None)
+    assert isinstance(max_ts, int)
+    if row["finished"]:
+        return SplitPosition(None, max_ts)
+    return None if position is None else SplitPosition(position, max_ts)
+
+
+class PositionedReader(WrappedReader):
+    """Tapes what it reads. `until` is None where nothing is to be read; `heard` is called whenever
+    anything came."""
+
+    def __init__(
+        self,
+        source: Source,
+        split: Split,
+        begin: bytes | None,
+        ctx: ReaderContext,
+        tape: SplitTape,
+        until: SplitPosition | None,
+        watermark: Watermark | None,
+        heard: Callable[[], None],
+        ended: Callable[[TapeEnd], EndOfSplit],
+    ) -> None:
+        self._rejected: list[Batch] = []
+        self._open: Callable[[bytes | None], SplitReader] = lambda at: source.open(
+            split, at, replace(ctx, reject=self._rejected.append)
+        )
+        super().__init__(self._open(begin))
+        self._split = split
+        self._tape = tape
+        self._until = until
+        self._watermark = watermark
+        self._heard = heard
+        self._ended = ended
+        self._there = until is None or begin == until.position is not None
+        self._one_by_one = until is not None and not self._tells(until)
+
+    def _tells(self, until: SplitPosition) -> bool:
+        """Whether event time says that rows lie before the position."""
+        by_column = self._watermark is not None and self._watermark.on is not None
+        return until.position is None or (by_column and until.max_ts > MIN_TIMESTAMP_MS)
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._there or self._until is None:
+            return self._ended(TapeEnd.NOW)
+        until, before = self._until, self._reader.position()
+        polled = self._reader.poll(1 if self._one_by_one else max_rows)
+        if isinstance(polled, Pending):
+            return polled
+        self._heard()
+        if isinstance(polled, EndOfSplit):
+            return self._end_of_split(until)
+        if until.position is None:
+            return self._taken(polled)
+        if not self._one_by_one and self._may_be_beyond(polled, until.max_ts):
+            self._one_by_one = True
+            if not isinstance(polled, TimeReached):
+                # The batch is read again, row by row.
+                self._rejected.clear()
+                self._reader.close()
+                self._reader = self._open(before)
+                return Pending(0)
+        self._there = self._reader.position() == until.position
+        return self._taken(polled)
+
+    def _may_be_beyond(self, polled: Batch | TimeReached, max_ts: int) -> bool:
+        if isinstance(polled, TimeReached):
+            return polled.event_time_ms >= max_ts
+        assert self._watermark is not None, "without one, rows are read one by one"
+        times = event_times(polled, self._watermark, first=False)
+        return bool(len(times)) and int(times.max()) >= max_ts
+
+    def _taken(self, polled: Batch | TimeReached) -> Polled:
+        for rejected in self._rejected:
+            self._tape.reject(rejected)
+        self._rejected.clear()
+        if isinstance(polled, TimeReached):
+            self._tape.reached(polled)
+        elif isinstance(polled, pa.RecordBatch) and polled.num_rows:
+            self._tape.add(polled, self._reader.places())
+        return polled
+
+    def _end_of_split(self, until: SplitPosition) -> EndOfSplit:
+        if until.position is not None:
+            raise ConfigurationError(
+                f"the split {self._split.id!r} was read to its end without coming to where the later "
+                "checkpoint has it: it is not what it was",
+                hint="leave out --until, and all that is there now is read",
+            )
+        for rejected in self._rejected:
+            self._tape.reject(rejected)
+        self._rejected.clear()
+        return self._ended(TapeEnd.READ)

@@ -1,0 +1,182 @@
+"""What is said of an output row: the way it came, and the input rows that led to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.errors import ConfigurationError, Site
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import TS, visible
+from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedRow
+from rheos.ops.lineage.reasons import Reason
+from rheos.ops.lineage.watched import WatchedOperator
+from rheos.ops.savepoints.kept_for_key import kept_for_key
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A row of a source that led to an output row."""
+
+    source: str
+    split: str
+    unit: str | None
+    """What the source counts in its splits: `offset`, `line`, `row`, `index`, `id`."""
+    place: int | str | None
+    """Where the row lies by that. None, both, where the source does not say it."""
+    event_time_ms: int | None
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepFiring:
+    """Why an operator gave rows other than because a row came."""
+
+    key: Mapping[str, Any]
+    window: tuple[int, int] | None
+    """From where up to where, in ms since the epoch."""
+    timer_ms: int | None
+    """The time of the timer that fired."""
+    watermark_ms: int | None
+    """The operator's, which brought it; None where it came with a row."""
+
+
+@dataclass(frozen=True)
+class WayStep:
+    """One operator on the way of the row."""
+
+    operator: str
+    id: str
+    site: Site
+    rows: int
+    """How many rows it gave that led to the output row."""
+    firings: Sequence[StepFiring]
+    before: bool
+    """Whether what it gave was made of the checkpoint's state, too: of rows before, which are not
+    named."""
+    doubts: Sequence[str]
+    """Why other rows than those may count that are named behind it."""
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A row that a sink was given, and what led to it."""
+
+    row: Mapping[str, Any]
+    """As the sink would have been given it."""
+    event_time_ms: int | None
+    steps: Sequence[WayStep]
+    """From the sources to the sink."""
+    inputs: Sequence[SourceRow]
+    """In the order in which they were read."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the input rows are all that led to the row, and no others, as far as its operators
+        say."""
+        return not any(step.before or step.doubts for step in self.steps)
+
+
+class Answers:
+    """Explains rows of a replay that has come to its end."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        watched: Sequence[WatchedOperator],
+        checkpoint: CopiedCheckpoint | None,
+    ) -> None:
+        """`checkpoint` is what the replay began with."""
+        self._ledger = ledger
+        self._watched = watched
+        self._checkpoint = checkpoint
+
+    def explained(self, number: int) -> ExplainedRow:
+        """Of the row of that number in the ledger, which a sink was given."""
+        reasons: dict[int, Reason] = {}
+        todo = [number]
+        while todo:
+            one = todo.pop()
+            if one not in reasons:
+                row = self._ledger.rows[one]
+                reasons[one] = self._watched[row.place].rule.reason(one, row)
+                todo += reasons[one].rows
+        by_place: defaultdict[int, list[int]] = defaultdict(list)
+        for one in sorted(reasons):
+            by_place[self._ledger.rows[one].place].append(one)
+        last = self._ledger.rows[number]
+        return ExplainedRow(
+            _shown(last),
+            _event_time_ms(last),
+            [self._step(place, by_place[place], reasons) for place in sorted(by_place)],
+            [
+                self._input(row, row.detail)
+                for one in sorted(reasons)
+                for row in [self._ledger.rows[one]]
+                if isinstance(row.detail, SplitPlace)
+            ],
+        )
+
+    def _planned(self, place: int) -> PlannedOperator:
+        return self._watched[place].rule.planned
+
+    def _input(self, row: TracedRow, origin: SplitPlace) -> SourceRow:
+        name = self._planned(row.place).name
+        return SourceRow(name, origin.split, origin.unit, origin.at, _event_time_ms(row), _shown(row))
+
+    def _step(self, place: int, rows: Sequence[int], reasons: Mapping[int, Reason]) -> WayStep:
+        planned = self._planned(place)
+        firings = {}
+        before = False
+        for one in rows:
+            row, reason = self._ledger.rows[one], reasons[one]
+            watermark_ms = row.call.at_ms if row.call.by is Called.WATERMARK else None
+            if isinstance(row.detail, FunctionCall) and row.detail.watermark_ms is not None:
+                watermark_ms = row.detail.watermark_ms
+            fired = StepFiring(reason.key, reason.window, reason.timer_ms, watermark_ms)
+            if fired.window is not None or fired.timer_ms is not None or watermark_ms is not None:
+                firings[repr(fired)] = fired
+            before = before or self._was_before(planned, reason)
+        doubts = dict.fromkeys(reasons[one].doubt for one in rows)
+        return WayStep(
+            planned.name,
+            planned.id,
+            planned.site,
+            len(rows),
+            list(firings.values()),
+            before,
+            [doubt for doubt in doubts if doubt is not None],
+        )
+
+    def _was_before(self, planned: PlannedOperator, reason: Reason) -> bool:
+        """Whether the state of the checkpoint was a part of the reason."""
+        if reason.from_state is not None or self._checkpoint is None:
+            return bool(reason.from_state)
+        key = {name: _text(value) for name, value in reason.key.items()}
+        try:
+            kept = kept_for_key(self._checkpoint, planned.id, key or None)
+        except ConfigurationError:  # It keeps nothing by that key.
+            return False
+        if reason.window is None:
+            return bool(kept.rows or kept.unread)
+        start, end = reason.window
+        held = any(start <= window.start_ms < end for window in kept.windows)
+        return held or bool(kept.unread)
+
+
+def _shown(row: TracedRow) -> dict[str, Any]:
+    return {name: row.value(name) for name in visible(row.batch.schema).names}
+
+
+def _event_time_ms(row: TracedRow) -> int | None:
+    return row.value(TS) if TS in row.batch.schema.names else None
+
+
+def _text(value: Any) -> str:
+    """As DataFrames show it."""
+    return str(pl.Series([value]).cast(pl.String)[0])

@@ -1,0 +1,237 @@
+"""Why a job gave a row: `why`.
+
+A checkpoint of the job is copied into memory, and its input from there on is written to tapes, as for a
+fork. The program that runs goes on from it over the tapes, watched, with sinks that only note what they
+are given. Nothing of the job is opened for writing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.files.listing import absolute
+from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoints
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.state_config import Backend, StateConfig
+from rheos.ops.forks.input import CheckpointInput, state_of
+from rheos.ops.forks.job_program import JobProgram, job_program, planned, savepoint_of, working_as
+from rheos.ops.forks.reservations import Reservation, reservations
+from rheos.ops.lineage.answer import Answers, ExplainedRow
+from rheos.ops.lineage.replay import TracedRun
+from rheos.runtimes.driver.sources_and_sinks import sources
+from rheos.runtimes.host.scratch import scratch_folder
+
+MOST_ROWS = 3
+
+
+@dataclass(frozen=True)
+class WhyResult:
+    """What is said of the rows that were asked about: `rh.why`."""
+
+    job: JobId
+    sink: str
+    checkpoint: int | None
+    """The number of the checkpoint that the program was run once more from; None: from the beginning of
+    its input."""
+    rows_read: Mapping[str, int]
+    """How many rows of each source were read, by its name."""
+    given: int
+    """How many rows the sink would have been given from there on."""
+    matches: int
+    """How many of them are as was asked."""
+    rows: Sequence[ExplainedRow]
+    """The newest of these, the newest first."""
+    reservations: Sequence[Reservation]
+    """Operators on the way of which it is not certain that they gave in the job what they give here."""
+
+
+def why(
+    job: str,
+    sink: str,
+    row: Mapping[str, Any],
+    *,
+    most: int = MOST_ROWS,
+    for_: Duration | None = None,
+    against: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | None = None,
+    from_savepoint: str | None = None,
+    from_start: bool = False,
+) -> WhyResult:
+    """Which input rows led to a row that a job gave, through which operators, windows and timers.
+
+    ```python
+    found = rh.why("orders", "alerts", {"user": 7})
+    for input in found.rows[0].inputs:
+        print(input.source, input.split, input.unit, input.place, input.row)
+    ```
+
+    The program that runs is run once more in this process, from the newest checkpoint from which it
+    gives such a row, over the same input, and every operator is watched. Nothing of the job is touched.
+
+    Args:
+        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
+        sink: the name or id of the sink that was given the row.
+        row: the values of some of its columns. Times may be texts, as in ISO 8601.
+        most: so many rows are explained, the newest of those that have the values.
+        for_: how far event time is to go beyond the checkpoint's, as for `fork`. None: all that the
+            sources have now.
+        against: the file of the program that runs, where the job does not say it.
+        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
+        from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoints.
+        from_start: all input is read from its beginning, and no state is taken: then nothing lies
+            before.
+
+    Raises ConfigurationError where there is no such job, checkpoint, sink, column or row, or the input
+    cannot be read beside it; CheckpointError where the checkpoint does not fit; what the program
+    raises.
+    """
+    if from_start and from_savepoint is not None:
+        raise ConfigurationError("a savepoint is not the start", hint="leave out one of them")
+    length_ms = None if for_ is None else duration_ms(for_)
+    found = job_program(job, checkpoint_dir, against)
+    with working_as(found.started):
+        plan = planned(found.started)
+        asked = _Asked.of(plan, found.job, sink, row)
+        beginnings: Iterable[CopiedCheckpoint | None] = _beginnings(found, from_savepoint, from_start)
+        given = 0
+        for checkpoint in beginnings:
+            answer, given = _answer(found.job, plan, checkpoint, asked, length_ms, most)
+            if answer is not None:
+                return answer
+    raise ConfigurationError(
+        f"{asked.sink.site}: of the {given} rows that the sink {asked.name!r} is given from "
+        f"{_named(checkpoint)} on, none has {asked.shown}",
+        hint="look for a typing error"
+        if from_start
+        else "it may have come before: have all input read, --from-start, or name an older savepoint",
+    )
+
+
+def _beginnings(
+    found: JobProgram, from_savepoint: str | None, from_start: bool
+) -> Iterator[CopiedCheckpoint | None]:
+    """Where the row is looked for, the nearest first."""
+    if from_start:
+        yield None
+    elif from_savepoint is not None:
+        yield savepoint_of(found.job, absolute(from_savepoint))
+    else:
+        yield from kept_checkpoints(found.store, found.job)
+
+
+def _named(checkpoint: CopiedCheckpoint | None) -> str:
+    return "the start" if checkpoint is None else f"checkpoint {checkpoint.savepoint.entry.checkpoint}"
+
+
+# --- what is asked ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Asked:
+    sink: PlannedOperator
+    name: str
+    values: Mapping[str, Any]
+    """As the sink's columns have them."""
+
+    @property
+    def shown(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.values.items()) or "any values"
+
+    @staticmethod
+    def of(plan: PhysicalPlan, job: JobId, sink: str, row: Mapping[str, Any]) -> _Asked:
+        sinks = [each for each in plan.operators() if isinstance(each.spec, SinkSpec)]
+        fitting = [each for each in sinks if sink == each.id] or [
+            each for each in sinks if sink == each.name
+        ]
+        if len(fitting) != 1:
+            several = bool(fitting)
+            what = f"has {len(fitting)} sinks" if several else "has no sink"
+            named = ", ".join(str(each.id if several else each.name) for each in fitting or sinks)
+            raise ConfigurationError(
+                f"the job {job!r} {what} {sink!r}",
+                hint=f"name one by its id: {named}" if several else f"it has {named}",
+            )
+        [one] = fitting
+        columns = visible(one.ports[0].schema)
+        values = {name: _value(one, columns, name, value) for name, value in row.items()}
+        return _Asked(one, sink, values)
+
+
+def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> Any:
+    """As the column has it. Raises ConfigurationError where it can have no such value."""
+    if name not in columns.names:
+        raise ConfigurationError(
+            f"{sink.site}: the rows of the sink {sink.name!r} have no column {name!r}",
+            hint=f"they have {', '.join(columns.names)}",
+        )
+    kind = columns.field(name).type
+    try:
+        return pa.scalar(value, kind).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    try:
+        return pa.scalar(value).cast(kind).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"{sink.site}: {value!r} is no value of the column {name!r} of the sink {sink.name!r}, "
+            f"which is {kind}",
+            hint="write it as JSON shows such a value",
+        ) from error
+
+
+# --- the answer ---------------------------------------------------------------------------------------
+
+
+def _answer(
+    job: JobId,
+    plan: PhysicalPlan,
+    checkpoint: CopiedCheckpoint | None,
+    asked: _Asked,
+    length_ms: int | None,
+    most: int,
+) -> tuple[WhyResult | None, int]:
+    """None where the sink is given no such row from there on; and how many it is given."""
+    input = CheckpointInput(checkpoint, plan, length_ms)
+    restored = {} if checkpoint is None else state_of(checkpoint)
+    handles = () if checkpoint is None else checkpoint.savepoint.entry.handles
+    # The files of a database are read by that database alone.
+    in_files = any(handle.mode is PartMode.FILE for handle in handles)
+    state = StateConfig(Backend.ROCKSDB if in_files else Backend.MEMORY).without_limits()
+    with scratch_folder(None) as folder:
+        replay = TracedRun(job, plan, input.tapes, restored, state, folder)
+        try:
+            replay.run()
+        finally:
+            replay.close()
+    ledger, place = replay.ledger, replay.operators[asked.sink.id]
+    given = [arrival.row for arrival in ledger.arrivals(place)]
+    matches = [
+        number
+        for number in given
+        for row in [ledger.rows[number]]
+        if all(row.value(name) == value for name, value in asked.values.items())
+    ]
+    if not matches:
+        return None, len(given)
+    answers = Answers(ledger, replay.watched, checkpoint)
+    rows = [answers.explained(number) for number in reversed(matches[-most:])]
+    splits = sum(len(tape.splits) for tape in input.tapes.values())
+    way = {(step.operator, step.site) for row in rows for step in row.steps}
+    doubts = [
+        each for each in reservations(plan.operators(), splits) if (each.operator, each.site) in way
+    ]
+    read = {source.name: input.tapes[source.id].rows for source, _ in sources(plan)}
+    number = None if checkpoint is None else checkpoint.savepoint.entry.checkpoint
+    answer = WhyResult(job, asked.name, number, read, len(given), len(matches), rows, doubts)
+    return answer, len(given)

@@ -1,0 +1,267 @@
+"""Of which of its inputs' rows an operator made a row: a rule for each family of operators.
+
+A rule says it by the operator's meaning, from what had come by then and the call that gave the row; not
+by leaving rows out to see what changes. Where it cannot be said which of several rows count, all that
+may are named, and why (`doubt`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.late import LATE
+from rheos.core.operators.window.columns import END, SLICE, START, VALID
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, visible
+from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, TracedArrival, TracedRow
+
+_MS = pa.timestamp("ms", "UTC")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Of one row that an operator gave."""
+
+    rows: Sequence[int] = ()
+    """Those that it was made of, by their numbers in the ledger."""
+    key: Mapping[str, Any] = field(default_factory=dict)
+    """By the operator's key columns; empty where it has none, or which it was is not seen."""
+    window: tuple[int, int] | None = None
+    timer_ms: int | None = None
+    from_state: bool | None = False
+    """Whether it was made of stored state, too; None: where there is some of the key and window."""
+    doubt: str | None = None
+
+
+class RowRule(ABC):
+    """How rows of one operator come of others."""
+
+    one_by_one: ClassVar[bool] = True
+    """Whether the operator is to be given each row by itself."""
+
+    def __init__(self, planned: PlannedOperator, place: int, ledger: Ledger) -> None:
+        self.planned = planned
+        self.place = place
+        self.ledger = ledger
+        self._by_key: list[dict[tuple[Any, ...], list[TracedArrival]]] | None = None
+
+    def reason(self, number: int, row: TracedRow) -> Reason:
+        """Of the row of that number in the ledger, which the operator gave."""
+        if row.call.by is Called.RESTORED:
+            return Reason(from_state=True)
+        if row.tag != MAIN and row.detail is None:
+            return self._sent_aside(number, row)
+        return self._made(number, row)
+
+    @abstractmethod
+    def _made(self, number: int, row: TracedRow) -> Reason: ...
+
+    def _sent_aside(self, number: int, row: TracedRow) -> Reason:
+        """A row as it came, such as a late one."""
+        if row.call.by is Called.ROW:
+            return Reason([row.call.row])
+        names = visible(row.batch.schema).names
+        values = _values(row, names)
+        for arrival in self._arrived(number):
+            came = self.ledger.rows[arrival.row]
+            if set(names) <= set(came.batch.schema.names) and _values(came, names) == values:
+                return Reason([arrival.row])
+        return Reason(from_state=True)
+
+    # --- what came --------------------------------------------------------------------------------
+
+    def _arrived(self, number: int) -> Iterator[TracedArrival]:
+        """Before the row of that number was given."""
+        return (each for each in self.ledger.arrivals(self.place) if each.before <= number)
+
+    def _of_key(self, port: int, key: Mapping[str, Any], number: int) -> list[TracedArrival]:
+        """The rows of a key that had come by a port, without those that were late. The key is by the
+        columns of the first port; where it has not all of them, of all keys that have these."""
+        names = self.planned.ports[0].keys
+        if self._by_key is None:
+            self._by_key = [{} for _ in self.planned.ports]
+            for arrival in self.ledger.arrivals(self.place):
+                if (self.place, arrival.row) not in self.ledger.late:
+                    found = self._key_of(arrival.port, arrival.row)
+                    self._by_key[arrival.port].setdefault(found, []).append(arrival)
+        by_key = self._by_key[port]
+        if names and all(name in key for name in names):
+            came = by_key.get(tuple(key[name] for name in names), [])
+        else:
+            wanted = {names.index(name): value for name, value in key.items()}
+            came = [
+                arrival
+                for found, arrivals in by_key.items()
+                if all(found[at] == value for at, value in wanted.items())
+                for arrival in arrivals
+            ]
+            came.sort(key=lambda arrival: arrival.before)
+        return [arrival for arrival in came if arrival.before <= number]
+
+    def _key_of(self, port: int, row: int) -> tuple[Any, ...]:
+        traced = self.ledger.rows[row]
+        return tuple(traced.value(name) for name in self.planned.ports[port].keys)
+
+    def _named_key(self, row: TracedRow) -> dict[str, Any]:
+        """Of a row that was given: by the call, or by the columns that it has."""
+        names = self.planned.ports[0].keys
+        if isinstance(row.detail, FunctionCall):
+            key = row.detail.key if len(names) > 1 else (row.detail.key,)
+            return dict(zip(names, key, strict=True)) if names else {}
+        if row.call.by is Called.ROW and self.planned.ports[row.call.port].keys:
+            return dict(zip(names, self._key_of(row.call.port, row.call.row), strict=True))
+        return {name: row.value(name) for name in names if name in row.batch.schema.names}
+
+
+class EachRow(RowRule):
+    """Each row is made of one."""
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        if row.call.by is Called.ROW:
+            return Reason([row.call.row])
+        return Reason(doubt=f"it gave the row when {row.call.by.value}, and of which is not seen")
+
+
+class RowForRow(EachRow):
+    """As many rows as came, in their order."""
+
+    one_by_one = False
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        if row.call.by is Called.ROW:
+            return Reason([row.call.row + row.nth])
+        return super()._made(number, row)
+
+
+class OfSource(RowRule):
+    """A source's rows are made of none."""
+
+    one_by_one = False
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        return Reason()
+
+    def _sent_aside(self, number: int, row: TracedRow) -> Reason:
+        return Reason()
+
+
+class OfFunction(RowRule):
+    """What a call of the function had seen."""
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        assert isinstance(row.detail, FunctionCall)
+        rows, from_state = self.ledger.linked(row.detail.link)
+        key = self._named_key(row)
+        return Reason(rows, key, timer_ms=row.detail.timer_ms, from_state=from_state)
+
+
+class OfKey(RowRule):
+    """All rows of the key that had come by then."""
+
+    def __init__(
+        self, planned: PlannedOperator, place: int, ledger: Ledger, doubt: str | None = None
+    ) -> None:
+        super().__init__(planned, place, ledger)
+        self._doubt = doubt
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        key = self._named_key(row)
+        ports = range(len(self.planned.ports))
+        rows = [arrival.row for port in ports for arrival in self._of_key(port, key, number)]
+        unseen = len(key) < len(self.planned.ports[0].keys)
+        doubt = (
+            "which key's row it is is not seen: the rows of all are named" if unseen else self._doubt
+        )
+        return Reason(sorted(rows), key, from_state=None, doubt=doubt)
+
+
+class OfMatch(RowRule):
+    """The rows that a pattern took, which its match shows by its steps. Rows that are alike may stand
+    for one another."""
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        key = self._named_key(row)
+        shown = [row.value(name) for name in visible(row.batch.schema).names if name not in key]
+        taken = [one for step in shown for one in (step if isinstance(step, list) else [step]) if one]
+        came = self._of_key(0, key, number)
+        rows: list[int] = []
+        for wanted in taken:
+            found = (each.row for each in came if each.row not in rows and self._is(each.row, wanted))
+            rows += islice(found, 1)
+        return Reason(sorted(rows), key, from_state=len(rows) < len(taken))
+
+    def _sent_aside(self, number: int, row: TracedRow) -> Reason:
+        return super()._sent_aside(number, row) if row.tag == LATE else self._made(number, row)
+
+    def _is(self, row: int, wanted: Mapping[str, Any]) -> bool:
+        traced = self.ledger.rows[row]
+        return all(
+            value == traced.value(name) or repr(value) == repr(traced.value(name))
+            for name, value in wanted.items()
+        )
+
+
+class OfFiredWindow(RowRule):
+    """The rows of the key whose time lies in the window, and that were not late for it: those with
+    `end - 1 + lateness` beyond the watermark that their own split, or the operator, had reached."""
+
+    def __init__(
+        self,
+        planned: PlannedOperator,
+        place: int,
+        ledger: Ledger,
+        lateness_ms: int,
+        doubt: str | None = None,
+    ) -> None:
+        super().__init__(planned, place, ledger)
+        self._lateness_ms = lateness_ms
+        self._doubt = doubt
+
+    def _made(self, number: int, row: TracedRow) -> Reason:
+        key, window = self._named_key(row), window_of(row)
+        if window is None:
+            return Reason(key=key, doubt="in which window the row was made is not seen")
+        rows = [
+            arrival.row
+            for port in range(len(self.planned.ports))
+            for arrival in self._of_key(port, key, number)
+            if self._in(window, arrival)
+        ]
+        return Reason(sorted(rows), key, window, from_state=None, doubt=self._doubt)
+
+    def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
+        start, end = window
+        row = self.ledger.rows[arrival.row]
+        names = row.batch.schema.names
+        own_ms = row.value(WM) if WM in names else MIN_TIMESTAMP_MS
+        is_late = end - 1 + self._lateness_ms <= max(own_ms, arrival.reached_ms)
+        return start <= row.value(TS) < end and not is_late
+
+
+class OfPartials(OfFiredWindow):
+    """Partials of rows lie in panes, and were counted late before."""
+
+    def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
+        start, end = window
+        row = self.ledger.rows[arrival.row]
+        return bool(start <= row.value(SLICE) and row.value(VALID) <= end)
+
+
+def window_of(row: TracedRow) -> tuple[int, int] | None:
+    if isinstance(row.detail, FunctionCall):
+        return row.detail.window
+    if not {START, END} <= set(row.batch.schema.names):
+        return None
+    start, end = (row.batch.column(name)[row.at].cast(_MS).value for name in (START, END))
+    return start, end
+
+
+def _values(row: TracedRow, names: Sequence[str]) -> list[Any]:
+    return [row.value(name) for name in names]

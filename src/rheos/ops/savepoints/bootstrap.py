@@ -1,0 +1,124 @@
+"""A savepoint made from history, for a program that has never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.savepoint import Savepoint
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.nodes import ProcessSpec, ReduceSpec
+from rheos.core.graph.state import declarations
+from rheos.core.operators.contract import OperatorSpec
+from rheos.core.operators.reduce import REDUCED
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.ids import Attempt, CheckpointId, job_slug
+from rheos.core.site import located_at_call
+from rheos.core.state.kinds import stored_types
+from rheos.core.version import VERSION
+from rheos.ops.savepoints.catalogue import EntryCatalogue, Listing, StateInfo
+from rheos.ops.savepoints.changes import Base, Put
+from rheos.ops.savepoints.editing import put
+from rheos.ops.savepoints.writing import write_changed
+
+
+class PlannedProgram(Protocol):
+    """An Environment with a program, as far as it is asked here."""
+
+    def plan(self, name: str = "job") -> PhysicalPlan: ...
+
+
+class NewSavepoint:
+    """State for a program to start from. Each `with_state` gives a new one; `write` runs it all.
+
+    Sources begin at their beginnings, and what is not given starts empty. Value, list and map state,
+    reduced records and timers can be given.
+    """
+
+    def __init__(self, spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> None:
+        plan = program if isinstance(program, PhysicalPlan) else program.plan()
+        self._spark = spark
+        self._base = _base(plan)
+        self._puts: tuple[Put, ...] = ()
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{change.operator}/{change.state}" for change in self._puts) or "nothing yet"
+        return f"new savepoint with {given}\n\n{self.states()!r}"
+
+    def states(self) -> Listing[StateInfo]:
+        """What the program keeps, by operator and state."""
+        return self._base.catalogue.states()
+
+    @located_at_call
+    def with_state(self, operator: str, state: str, rows: DataFrame) -> NewSavepoint:
+        """The rows of one state: its key columns, and behind them `value`; or `position` and `value` of
+        a list, `map_key` and `value` of a map, `timestamp_ms` and `domain` of "timers".
+
+        Raises ConfigurationError where the program has no such state, and SchemaError, naming the
+        columns, where the rows do not fit.
+        """
+        made = put(self._base, (), operator, state, rows, whole=True)
+        if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
+            raise ConfigurationError(
+                f"state {state!r} of operator {made.operator!r} is given already",
+                hint="give all of its rows at once, as by union",
+            )
+        new = NewSavepoint.__new__(NewSavepoint)
+        new._spark, new._base, new._puts = self._spark, self._base, (*self._puts, made)
+        return new
+
+    @located_at_call
+    def write(self, path: str) -> str:
+        """Writes the savepoint into a folder that is empty or not there yet, and gives its path.
+
+        Raises InputError where a row does not fit what the program declares; then nothing is left.
+        """
+        return write_changed(self._spark, self._base, self._puts, path)
+
+
+def _base(plan: PhysicalPlan) -> Base:
+    operators = plan.operators()
+    entry = CheckpointCompleted(
+        attempt=Attempt(0),
+        owner="",
+        reserved_to=CheckpointId(0),
+        checkpoint=CheckpointId(0),
+        final=False,
+        parallelism=plan.parallelism,
+        max_parallelism=plan.max_parallelism,
+        operators={operator.id: operator.name for operator in operators},
+        handles=[],
+        committables=[],
+        states=state_shapes(operators),
+        widths=plan.widths(),
+    )
+    savepoint = Savepoint(
+        id="",
+        job=job_slug(plan.name),
+        name=plan.name,
+        version=VERSION,
+        taken_ms=0,
+        entry=entry,
+    )
+    declared = {
+        (operator.id, state): types
+        for operator in operators
+        for state, types in _declared(operator).items()
+    }
+    return Base("", savepoint, EntryCatalogue(entry, f"the program {plan.name!r}"), declared)
+
+
+def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:
+    """The types of an operator's values, by state."""
+    match operator.spec:
+        case ProcessSpec(fn=fn):
+            return {name: stored_types(declaration) for name, declaration in declarations(fn).items()}
+        case ReduceSpec(record=record) if record is not None:
+            return {REDUCED: [record]}
+        case OperatorSpec() as spec:
+            return spec.stored_types()
+    return {}

@@ -1,0 +1,53 @@
+"""What a new savepoint is made of: another one, or a program, and what is to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from rheos.core.checkpoint.savepoint import Savepoint
+from rheos.core.protocol.ids import OperatorId
+from rheos.ops.savepoints.catalogue import EntryCatalogue
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a new savepoint is made of."""
+
+    directory: str
+    savepoint: Savepoint
+    catalogue: EntryCatalogue
+    declared: Mapping[tuple[OperatorId, str], Sequence[Any]] | None = None
+    """The types of values in the program, where it is known."""
+
+
+@dataclass(frozen=True)
+class Put:
+    """Rows of one state, as all there is of it or beside what there is."""
+
+    operator: OperatorId
+    state: str
+    rows: DataFrame
+    given: pa.Schema
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Delete:
+    """All state of these keys."""
+
+    operator: OperatorId
+    names: Sequence[str]
+    keys: DataFrame
+
+
+@dataclass(frozen=True)
+class Drop:
+    operator: OperatorId
+
+
+Change: TypeAlias = Put | Delete | Drop

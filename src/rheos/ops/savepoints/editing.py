@@ -1,0 +1,180 @@
+"""A savepoint made of another: what is to change, said step by step, and written at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from rheos.connectors.spark.types import arrow_schema, spark_schema
+from rheos.core.errors import ConfigurationError, ProgramError, RheosError, SchemaError
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import FieldShape
+from rheos.core.site import located_at_call
+from rheos.ops.savepoints.changes import Base, Change, Delete, Drop, Put
+from rheos.ops.savepoints.encoding import check_columns, writable_layout
+from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.savepoints.writing import write_changed
+
+
+@dataclass(frozen=True)
+class SavepointEdit:
+    """What is to change of a savepoint. Each method gives a new edit, and nothing runs before `write`.
+
+    Changes apply in the order in which they are said.
+    """
+
+    _spark: SparkSession
+    _base: Base
+    _changes: tuple[Change, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"edit of {self._base.directory}: {len(self._changes)} changes"
+
+    @located_at_call
+    def replace(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
+        """The rows become the whole state. Their columns are those of `sp.state(operator, state)`, in
+        any order.
+
+        Raises SchemaError, naming the columns, where they do not fit.
+        """
+        return self._with(put(self._base, self._changes, operator, state, rows, whole=True))
+
+    @located_at_call
+    def update(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
+        """The rows take the place of what their keys have, and come beside all else: of a map, entry by
+        entry; of timers, timer by timer; of a list, as the whole list of their key."""
+        return self._with(put(self._base, self._changes, operator, state, rows, whole=False))
+
+    @located_at_call
+    def delete(self, operator: str, keys: DataFrame) -> SavepointEdit:
+        """Deletes all that the operator keeps of these keys: declared state, timers, windows, held rows
+        and aggregates. The columns of `keys` are the operator's key columns, or some of them."""
+        id = self._operator(operator)
+        fields = _key_of(self._base, id)
+        given = _columns(keys)
+        names = given.names
+        unknown = [name for name in names if name not in {field.name for field in fields}]
+        if unknown or not names:
+            raise SchemaError(
+                f"{', '.join(map(repr, unknown)) or 'no column'} is no key column of operator {id!r}",
+                hint=f"it is keyed by {', '.join(field.name for field in fields) or 'nothing'}",
+            )
+        columns = KeyColumns(fields)
+        problems = list(columns.misfits(given, names))
+        if problems:
+            raise SchemaError(
+                f"the keys do not fit operator {id!r}: {'; '.join(problems)}",
+                hint="cast the columns to these types",
+            )
+        return self._with(Delete(id, names, keys))
+
+    @located_at_call
+    def delete_everywhere(self, keys: DataFrame | None = None, /, **values: Any) -> SavepointEdit:
+        """Deletes all state of these keys in every operator that is keyed by such columns, with others
+        or alone: `delete_everywhere(user=42)`, `delete_everywhere(user=[42, 43])`, or a DataFrame.
+
+        What is keyed otherwise stays, and so does what values say of a user, such as entries of a map.
+        Raises ConfigurationError where no operator has such a key column.
+        """
+        names = list(values) if keys is None else _columns(keys).names
+        if not names or (keys is not None and values):
+            raise ConfigurationError(
+                "say which keys: by the names of their columns, or as a DataFrame",
+                hint="write delete_everywhere(user=42), or delete_everywhere(keys)",
+            )
+        edit = self
+        dropped = {change.operator for change in self._changes if isinstance(change, Drop)}
+        for operator in self._base.catalogue.keyed_by(names):
+            if operator not in dropped:
+                of_operator = keys if keys is not None else self._frame(operator, values)
+                edit = edit.delete(operator, of_operator)
+        return edit
+
+    @located_at_call
+    def drop(self, operator: str) -> SavepointEdit:
+        """Leaves the operator's state behind."""
+        return self._with(Drop(self._operator(operator)))
+
+    @located_at_call
+    def write(self, path: str) -> str:
+        """Writes the new savepoint into a folder that is empty or not there yet, and gives its path.
+
+        It needs nothing of the old one, has an id of its own, and holds what the old one held but for
+        the changes. Raises InputError where a row does not fit, CheckpointError where a file cannot be
+        read or written; then nothing is left in the folder.
+        """
+        return write_changed(self._spark, self._base, self._changes, path)
+
+    def _with(self, change: Change) -> SavepointEdit:
+        return replace(self, _changes=(*self._changes, change))
+
+    def _operator(self, asked: str) -> OperatorId:
+        return operator_of(self._base, self._changes, asked)
+
+    def _frame(self, operator: OperatorId, values: Mapping[str, Any]) -> DataFrame:
+        """All combinations of the values, as keys of the operator."""
+        columns = KeyColumns(_key_of(self._base, operator)).shown
+        frame: DataFrame | None = None
+        for name, given in values.items():
+            field = pa.schema([columns.field(name)])
+            listed = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
+            try:
+                pa.array(listed, field.field(name).type)
+                one = self._spark.createDataFrame([(value,) for value in listed], spark_schema(field))
+            except Exception as error:
+                raise SchemaError(
+                    f"{given!r} is no key of column {name!r} of operator {operator!r}: {error}",
+                    hint=f"give values of the type {field.field(name).type}",
+                ) from error
+            frame = one if frame is None else frame.crossJoin(one)
+        assert frame is not None
+        return frame
+
+
+def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId:
+    """Raises ConfigurationError where there is no such operator, or it is dropped already."""
+    id = base.catalogue.operator(asked)
+    if any(isinstance(change, Drop) and change.operator == id for change in changes):
+        raise ConfigurationError(
+            f"the operator {id!r} is dropped by this edit already", hint="leave that out, or this"
+        )
+    return id
+
+
+def put(
+    base: Base, changes: Iterable[Change], operator: str, state: str, rows: DataFrame, *, whole: bool
+) -> Put:
+    """Raises SchemaError, naming the columns, where the rows do not fit the state."""
+    id = operator_of(base, changes, operator)
+    base.catalogue.shape(id, state)
+    try:
+        layout = writable_layout(state, base.savepoint.entry.states[id])
+    except RheosError as error:
+        raise error.located(site=None, operator=id) from None
+    given = _columns(rows)
+    check_columns(given, layout, f"state {state!r} of operator {id!r}")
+    return Put(id, state, rows, given, whole)
+
+
+def _columns(frame: DataFrame) -> pa.Schema:
+    """Raises ProgramError where this is no DataFrame, or one without an end."""
+    if not isinstance(frame, DataFrame):
+        raise ProgramError(
+            f"a Spark DataFrame is wanted, and this is of the type {type(frame).__name__}",
+            hint="make one with spark.createDataFrame(...)",
+        )
+    if frame.isStreaming:
+        raise ProgramError(
+            "this DataFrame is streaming, and state is made of all of its rows",
+            hint="give what has come so far: spark.read instead of spark.readStream",
+        )
+    return arrow_schema(frame.schema)
+
+
+def _key_of(base: Base, operator: OperatorId) -> Sequence[FieldShape]:
+    shapes = base.savepoint.entry.states[operator].values()
+    return next((shape.key for shape in shapes if shape.key), [])

@@ -1,0 +1,72 @@
+"""DataFrames whose rows tasks of ours make or take: what all that read or write savepoints share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from rheos.connectors.spark.types import spark_schema
+from rheos.core.checkpoint.savepoint import Savepoint
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.snapshots import StateHandle, StateKind
+from rheos.ops.savepoints.layouts import layout_of
+from rheos.ops.savepoints.reading_tasks import ReadState
+from rheos.runtimes.host.pickling import pack
+from rheos.runtimes.spark.session import single_threaded_workers
+from rheos.runtimes.spark.shipping import worker_task
+
+_TASKS = "rheos.ops.savepoints"
+
+
+def read_frame(
+    spark: SparkSession,
+    directory: str,
+    savepoint: Savepoint,
+    operator: OperatorId,
+    state: str,
+    trusted: bool,
+) -> DataFrame:
+    """The rows that are stored of one state, file by file."""
+    schema = layout_of(state, savepoint.entry.states[operator]).schema
+    task = replace(reads(directory, savepoint, operator, state), trusted=trusted)
+    return numbered(spark, len(task.shares), "reading_tasks:read_state", task, schema)
+
+
+def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
+    """Who reads what of a state: a task for each file; of lists, one for each subtask's files, as a
+    list may go on in the next."""
+    entry = savepoint.entry
+    shapes = entry.states[operator]
+    handles = [
+        handle for handle in entry.handles if (handle.operator, handle.state) == (operator, state)
+    ]
+    if shapes[state].kind is StateKind.BROADCAST:
+        # All subtasks have the same.
+        handles = [handle for handle in handles if handle.subtask == 0]
+    if shapes[state].holds != Holds.LIST:
+        return ReadState(directory, state, [[handle] for handle in handles], shapes)
+    by_subtask: dict[int, list[StateHandle]] = {}
+    for handle in handles:
+        by_subtask.setdefault(handle.subtask, []).append(handle)
+    return ReadState(directory, state, list(by_subtask.values()), shapes)
+
+
+def numbered(spark: SparkSession, tasks: int, entry: str, task: object, schema: pa.Schema) -> DataFrame:
+    """What tasks give that are handed their numbers."""
+    if not tasks:
+        return spark.createDataFrame([], spark_schema(schema))
+    return over_rows(spark.range(0, tasks, 1, tasks), entry, task, schema)
+
+
+def over_rows(rows: DataFrame, entry: str, task: object, schema: pa.Schema) -> DataFrame:
+    run = worker_task(f"{_TASKS}.{entry}", pack(task), readable=True)
+    with single_threaded_workers(rows.sparkSession.sparkContext):
+        return rows.mapInArrow(run, spark_schema(schema))
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark parses it."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,211 @@
+"""What the states of operators look like as DataFrames, and their tables as such rows.
+
+| state | columns, behind those of the key |
+|---|---|
+| value, reduced record | `value` |
+| list | `position`, `value`: a row for each element |
+| map | `map_key`, `value`: a row for each entry |
+| broadcast state | `map_key`, `value`: a row for each entry |
+| operator list and union state | `value`: a row for each element |
+| timers | `timestamp_ms`, `domain` ("event" or "processing") |
+| held rows | the columns of the stream |
+| running aggregates | a column for each |
+| open windows of a function | the pane, and the columns of the stream |
+| rows that a session may yet take | the pane, and the columns of the stream |
+| open windows, aggregated | the pane, and what is known of it so far |
+| fired windows, progress, source positions | as they are stored |
+
+Values, elements and entries of a map that expire have `expires_ms` behind their `value`.
+
+The *pane* of a row of window state is `pane_start`, `pane_end` (a slice that every window is a whole
+number of; of a tumbling window the window itself; of a session what is known of it so far), and
+`first_window_end`: where the first window ends that takes the row. A sum of integers that is beyond
+64 bits there is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.spark.types import spark_arrow_type
+from rheos.core.aggregates import KINDS, Agg
+from rheos.core.errors import SchemaError
+from rheos.core.operators.running_state import AGG
+from rheos.core.operators.window.frames import KEY, KEY_GROUP
+from rheos.core.operators.window.progress import FIRED, stored_name
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.snapshots import StateKind
+from rheos.ops.savepoints.arrow_names import arrow_type
+from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
+from rheos.ops.savepoints.keys import KeyColumns, plain_column
+from rheos.ops.savepoints.state_layout import StateLayout, column_schema, unique
+from rheos.ops.savepoints.unkeyed_layouts import BroadcastLayout, OperatorListLayout
+from rheos.ops.savepoints.window_layouts import cut_of, window_layout
+
+
+def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> StateLayout:
+    """The layout of a state; `shapes` are those of all states of its operator. `trusted`: whether to
+    read it may run what it says, where it holds pickled rows.
+
+    Raises SchemaError where a column has a type that no DataFrame has, and where what the state holds
+    is not known.
+    """
+    shape = shapes[state]
+    if shape.kind is StateKind.BROADCAST and shape.holds == Holds.MAP:
+        return BroadcastLayout(state, shape, trusted)
+    if shape.kind is not StateKind.KEYED and shape.holds == Holds.LIST:
+        return OperatorListLayout(state, shape, trusted)
+    match shape.holds:
+        case Holds.VALUE:
+            return ValueLayout(state, shape, trusted)
+        case Holds.LIST:
+            return ListLayout(state, shape, trusted)
+        case Holds.MAP:
+            return MapLayout(state, shape, trusted)
+        case Holds.TIMERS:
+            return TimerLayout(shape)
+        case Holds.ROWS:
+            return _Columns(shape)
+        case Holds.RUNNING:
+            return _Running(shape)
+        case Holds.WINDOW_CONTENT | Holds.UNDECIDED:
+            return window_layout(state, shape, shapes[FIRED])
+        case Holds.WINDOWS:
+            return _Fired(shape)
+        case Holds.PROGRESS:
+            return _Progress()
+        case Holds.POSITIONS:
+            return _Positions()
+        case Holds.MATCHES:
+            raise SchemaError(
+                f"state {state!r} holds partial matches, which are no rows that could be shown",
+                hint="read the other states of the operator",
+            )
+        case _:
+            raise SchemaError(
+                f"state {state!r} holds {shape.holds!r}, and this version of Rheos knows no such state",
+                hint="read it with the version that wrote it, or a later one",
+            )
+
+
+class _Columns(StateLayout):
+    """Rows of the stream."""
+
+    def __init__(self, shape: StateShape) -> None:
+        self.schema = column_schema(shape.value.fields)
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        return table.select(self.schema.names)
+
+
+class _Running(StateLayout):
+    def __init__(self, shape: StateShape) -> None:
+        self._keys = KeyColumns(shape.key)
+        fields = list(self._keys.shown)
+        self._aggregates: list[tuple[str, type[Agg], pa.DataType]] = []
+        names = unique(self._keys.names, [field.name for field in shape.value.fields])
+        for field in shape.value.fields:
+            agg = _kind_of(field.type.label)
+            kind = agg.running_type(arrow_type(field.type.name))
+            self._aggregates.append((field.name, agg, kind))
+            fields.append(pa.field(names[field.name], spark_arrow_type(kind, field.name)))
+        self.schema = pa.schema(fields)
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        columns = [_aggregate(table, *aggregate) for aggregate in self._aggregates]
+        return pa.table([*self._keys.of_table(table, KEY), *columns], names=self.schema.names)
+
+
+def _kind_of(label: str) -> type[Agg]:
+    """The kind of an aggregate, which was written as "kind(column)"."""
+    kind = KINDS.get(label.partition("(")[0])
+    if kind is None or not kind.can_run():
+        raise SchemaError(
+            f"the state holds {label}, and this Rheos knows no such running aggregate",
+            hint="read it with the Rheos that wrote it, or a newer one",
+        )
+    return kind
+
+
+def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) -> pa.Array:
+    """The value of a running aggregate, from the parts of its cell."""
+    prefix = f"{AGG}{name}."
+    parts = {
+        column.removeprefix(prefix): plain_column(table, column)
+        for column in table.column_names
+        if column.startswith(prefix) and "." not in column.removeprefix(prefix)
+    }
+    return agg.running_value(parts, kind) if parts else pa.nulls(table.num_rows, kind)
+
+
+class _Fired(StateLayout):
+    """Up to where the windows of key groups have fired, and how they are cut."""
+
+    def __init__(self, shape: StateShape) -> None:
+        cut = {
+            stored_name(name, by): pa.int64() if isinstance(by, int) else pa.string()
+            for name, by in cut_of(shape).items()
+        }
+        stored = {"first_group": pa.int32(), "end_group": pa.int32(), "fired_through": pa.int64()}
+        shown = ("first_key_group", "end_key_group", "fired_through_ms")
+        behind = cut | {"lateness_ms": pa.int64()}
+        self._stored = stored | behind
+        self.schema = pa.schema([*zip(shown, stored.values(), strict=True), *behind.items()])
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        columns = [
+            plain_column(table, name) if name in table.column_names else pa.nulls(table.num_rows, kind)
+            for name, kind in self._stored.items()
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+class _Progress(StateLayout):
+    """Up to where held rows were delivered."""
+
+    schema = pa.schema([(KEY_GROUP, pa.int32()), ("watermark_ms", pa.int64())])
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        groups = table.column(KEY_GROUP).cast(pa.int32())
+        return pa.table([groups, table.column("watermark")], schema=self.schema)
+
+
+class _Positions(StateLayout):
+    """How far a source has read."""
+
+    schema = pa.schema(
+        [
+            ("split", pa.string()),
+            ("position", pa.string()),
+            ("max_timestamp_ms", pa.int64()),
+            ("finished", pa.bool_()),
+        ]
+    )
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        latest = table.column("max_ts").combine_chunks()
+        none = pc.equal(latest, MIN_TIMESTAMP_MS)
+        return pa.table(
+            [
+                table.column("split"),
+                pa.array(map(_readable, table.column("position").to_pylist()), pa.string()),
+                pc.if_else(none, pa.scalar(None, pa.int64()), latest),
+                table.column("finished"),
+            ],
+            schema=self.schema,
+        )
+
+
+def _readable(position: bytes | None) -> str | None:
+    """Positions are the connectors' own; most are MessagePack."""
+    if position is None:
+        return None
+    try:
+        return msgspec.json.encode(msgspec.msgpack.decode(position)).decode()
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return f"0x{position.hex()}"

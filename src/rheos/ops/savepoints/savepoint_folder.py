@@ -1,0 +1,22 @@
+"""The folder of a savepoint, opened by its path."""
+
+from __future__ import annotations
+
+from rheos.connectors.files.listing import absolute
+from rheos.core.checkpoint.savepoint import Savepoint, read_savepoint
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ports import Store
+from rheos.runtimes.host.stores import open_store, there_is
+
+
+def open_savepoint(path: str) -> tuple[str, Store, Savepoint]:
+    """The folder as every worker knows it, its store and its manifest. Raises CheckpointError where
+    there is no savepoint, ConfigurationError where there can be none."""
+    directory = absolute(path)
+    if not there_is(directory):
+        raise CheckpointError(
+            f"there is no savepoint {path!r}: there is no such folder",
+            hint="name the folder that was printed when the savepoint was taken",
+        )
+    store = open_store(directory, make=False)
+    return directory, store, read_savepoint(store, path)

@@ -1,0 +1,208 @@
+"""Writes a changed savepoint: state by state through Spark, and its manifest last."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from rheos.connectors.files.listing import absolute
+from rheos.connectors.spark.collecting import collected, collected_table
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.savepoint import STATE, Savepoint, write_savepoint
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol import error_data
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.version import VERSION
+from rheos.ops.savepoints.changes import Base, Change, Delete, Drop, Put
+from rheos.ops.savepoints.deleting import DeletedKeys, DeleteRows
+from rheos.ops.savepoints.encoding import RAW, EncodeState
+from rheos.ops.savepoints.frames import numbered, over_rows, quoted, reads
+from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.spark.shipping import worker_error
+
+StateId = tuple[OperatorId, str]
+
+
+def write_changed(spark: SparkSession, base: Base, changes: Sequence[Change], path: str) -> str:
+    """See `SavepointEdit.write`."""
+    directory = absolute(path)
+    store = open_store(directory)
+    _check_empty(store, path)
+    token = uuid4().hex[:12]
+    try:
+        handles = _Writing(spark, base, directory, token).handles(changes)
+        write_savepoint(store, _savepoint(base, changes, handles, directory, token))
+    except BaseException as error:
+        _discard(store, token)
+        if isinstance(error, Exception):
+            raise worker_error(error) from None
+        raise
+    return directory
+
+
+def _check_empty(store: Store, path: str) -> None:
+    try:
+        there = store.list("")
+    except OSError as error:
+        raise CheckpointError(f"the folder {path!r} could not be read: {error}") from error
+    if there:
+        raise CheckpointError(
+            f"the folder {path!r} is not empty: {there[0]} is there",
+            hint="savepoints are never overwritten; write to a folder that is not there yet",
+        )
+
+
+def _discard(store: Store, token: str) -> None:
+    """Removes what was written under the token, and what was being written where nobody else writes."""
+    with contextlib.suppress(OSError):
+        there = store.list("")
+        ours = [file for file in there if f"-{token}-" in file]
+        unfinished = store.unfinished(STATE) if len(ours) == len(there) else []
+        for file in [*ours, *unfinished]:
+            store.delete(file)
+
+
+def _savepoint(
+    base: Base, changes: Sequence[Change], handles: list[StateHandle], directory: str, token: str
+) -> Savepoint:
+    now_ms = time.time_ns() // 1_000_000
+    old, entry = base.savepoint, base.savepoint.entry
+    dropped = {change.operator for change in changes if isinstance(change, Drop)}
+    made: CheckpointCompleted = msgspec.structs.replace(
+        entry,
+        operators={id: name for id, name in entry.operators.items() if id not in dropped},
+        states={id: states for id, states in entry.states.items() if id not in dropped},
+        handles=handles,
+        savepoint=directory,
+        completed_ms=now_ms,
+    )
+    return Savepoint(
+        id=f"{old.job}-{entry.checkpoint}-{token}",
+        job=old.job,
+        name=old.name,
+        version=VERSION,
+        taken_ms=now_ms,
+        entry=made,
+    )
+
+
+@dataclass(frozen=True)
+class _Writing:
+    spark: SparkSession
+    base: Base
+    directory: str
+    token: str
+
+    def handles(self, changes: Sequence[Change]) -> list[StateHandle]:
+        """Writes all files. The order of the handles is that in which files of a state apply."""
+        put = {(change.operator, change.state) for change in changes if isinstance(change, Put)}
+        dropped = {change.operator for change in changes if isinstance(change, Drop)}
+        deleted = {at: self._deleted(c) for at, c in enumerate(changes) if isinstance(c, Delete)}
+        found = self._copied(put, dropped, list(deleted.values()))
+        for operator, state in sorted(put):
+            if operator not in dropped:
+                found += self._written(operator, state, changes, deleted)
+        return sorted(found, key=lambda h: (h.operator, h.state, h.subtask, h.path))
+
+    @property
+    def _entry(self) -> CheckpointCompleted:
+        return self.base.savepoint.entry
+
+    def _deleted(self, change: Delete) -> DeletedKeys:
+        """The keys are brought to the driver: state is searched for them where it lies."""
+        shape = next(s for s in self._entry.states[change.operator].values() if s.key)
+        columns = KeyColumns(shape.key)
+        rows = collected_table(change.keys.select(*map(quoted, change.names)).distinct())
+        batch = columns.batch(rows, change.names)
+        places = [columns.names.index(name) for name in change.names]
+        keys = frozenset(columns.subset(change.names).of(batch))
+        return DeletedKeys(change.operator, places, keys)
+
+    def _copied(
+        self, put: set[StateId], dropped: set[OperatorId], deleted: Sequence[DeletedKeys]
+    ) -> list[StateHandle]:
+        handles = [
+            handle
+            for handle in self._entry.handles
+            if handle.operator not in dropped and (handle.operator, handle.state) not in put
+        ]
+        states: Mapping[OperatorId, Mapping[str, StateShape]] = self._entry.states
+        task = CopyFiles(self.base.directory, self.directory, handles, states, deleted, self.token)
+        if not handles:
+            return []
+        return _collected(numbered(self.spark, len(handles), "writing_tasks:copy_files", task, WRITTEN))
+
+    def _written(
+        self,
+        operator: OperatorId,
+        state: str,
+        changes: Sequence[Change],
+        deleted: Mapping[int, DeletedKeys],
+    ) -> list[StateHandle]:
+        shapes = self._entry.states[operator]
+        shape = shapes[state]
+        rows: DataFrame | None = None
+        task = reads(self.base.directory, self.base.savepoint, operator, state)
+        if task.shares:
+            rows = numbered(self.spark, len(task.shares), "encoding:raw_state", task, RAW)
+        for at, change in enumerate(changes):
+            if change.operator != operator:
+                continue
+            if isinstance(change, Put) and change.state == state:
+                made = self._encoded(change, at + 1)
+                rows = made if rows is None or change.whole else rows.unionAll(made)
+            elif isinstance(change, Delete) and rows is not None:
+                without = DeleteRows(shape, deleted[at])
+                rows = over_rows(rows, "deleting:delete_rows", without, RAW)
+        assert rows is not None
+        return _collected(self._sorted(rows, operator, state, shape))
+
+    def _encoded(self, change: Put, priority: int) -> DataFrame:
+        declared = self.base.declared or {}
+        task = EncodeState(
+            change.state,
+            self._entry.states[change.operator],
+            change.given,
+            self._entry.max_parallelism,
+            priority,
+            declared.get((change.operator, change.state), ()),
+        )
+        return over_rows(change.rows, "encoding:encode_state", task, RAW)
+
+    def _sorted(
+        self, rows: DataFrame, operator: OperatorId, state: str, shape: StateShape
+    ) -> DataFrame:
+        parallelism, most = self._entry.width(operator), self._entry.max_parallelism
+        # A file is of one subtask, so ranges of key groups are cut where those of subtasks are.
+        slots = max(self.spark.sparkContext.defaultParallelism, 1)
+        targets = parallelism * max(1, min(-(-slots // parallelism), most // parallelism))
+        lists = shape.holds == Holds.LIST
+        last = [f.col("priority").desc(), f.col("namespace")]
+        order = [f.col("key"), *(last if lists else reversed(last))]
+        target = f.expr(f"cast(cast(key_group as bigint) * {targets} div {most} as int)")
+        grouped = rows.repartitionById(targets, target)
+        task = WriteState(
+            self.directory, operator, state, shape, lists, parallelism, most, targets, self.token
+        )
+        in_order = grouped.sortWithinPartitions(f.col("key_group"), *order)
+        return over_rows(in_order, "writing_tasks:write_state", task, WRITTEN)
+
+
+def _collected(written: DataFrame) -> list[StateHandle]:
+    rows = collected(written).rows
+    for row in rows:
+        if row.error is not None:
+            raise error_data.decoder.decode(row.error).error()
+    return [handle_decoder.decode(row.handle) for row in rows]

@@ -1,0 +1,266 @@
+"""What Spark's tasks do to write state: entries sorted by key group, or files as they were.
+
+Each task yields a handle for every file it has put. The files of a task that Spark repeats have the
+names of those before, and the same bytes. A task that fails yields its error and ends well: then Spark
+lets the other tasks end, too, and none of them still writes when the driver clears up.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.checkpoint.restored_state import read_part
+from rheos.core.checkpoint.savepoint import part_path
+from rheos.core.errors import CheckpointError, InputError, RheosError
+from rheos.core.protocol import error_data
+from rheos.core.protocol.error_data import ErrorData
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.key_groups import owner_of
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.core.state import format as state_format
+from rheos.core.state.parts import PLACE, ROWS
+from rheos.core.state.stamps import stamp_of, stamped_list, value_of
+from rheos.ops.savepoints.deleting import DeletedKeys
+from rheos.ops.savepoints.encoding import RAW
+from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.savepoints.reading_tasks import decoded, numbered
+from rheos.ops.savepoints.values import array_header
+from rheos.runtimes.host.stores import open_store
+
+WRITTEN = pa.schema([pa.field("handle", pa.binary()), pa.field("error", pa.binary())])
+"""Of each row one is not null."""
+
+handle_decoder = msgspec.msgpack.Decoder(StateHandle)
+
+PIECE_ROWS = 1 << 17
+PIECE_BYTES = 64 << 20
+"""A file holds about so much: it is read into memory whole."""
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """Entries of one state, sorted by key group, key, and what of an entry comes first; those of one
+    target in one task."""
+
+    directory: str
+    operator: OperatorId
+    state: str
+    shape: StateShape
+    lists: bool
+    parallelism: int
+    max_parallelism: int
+    targets: int
+    """How many ranges of key groups there are; a multiple of the parallelism."""
+    token: str
+    """In the names of all files of one savepoint, and of no other."""
+
+
+def write_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _rows(_state_written(pickle.loads(payload), batches))
+
+
+def _rows(handles: Iterable[StateHandle]) -> Iterator[pa.RecordBatch]:
+    try:
+        for handle in handles:
+            yield _row(handle=msgspec.msgpack.encode(handle))
+    except RheosError as error:
+        yield _row(error=error_data.encode(ErrorData.of(error)))
+
+
+def _row(handle: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"handle": handle, "error": error}], WRITTEN)
+
+
+def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
+    store = open_store(task.directory)
+    kept = _Entries(task)
+    rows = kept.lists(batches) if task.lists else kept.newest(batches)
+    for number, table in enumerate(_pieces(rows)):
+        group = table.column("key_group")[0].as_py()
+        target = owner_of(group, task.targets, task.max_parallelism)
+        subtask = owner_of(group, task.parallelism, task.max_parallelism)
+        name = f"{task.token}-{target:05d}-{number:05d}.arrow"
+        data = state_format.encode(table, StateKind.KEYED, PartMode.FULL)
+        handle = StateHandle.of(
+            data,
+            operator=task.operator,
+            subtask=subtask,
+            state=task.state,
+            kind=StateKind.KEYED,
+            mode=PartMode.FULL,
+            rows=table.num_rows,
+            path=part_path(task.operator, subtask, task.state, name),
+        )
+        _put(store, handle, data)
+        yield handle
+
+
+def _put(store: Store, handle: StateHandle, data: bytes) -> None:
+    try:
+        store.put(handle.path, data)
+    except OSError as error:
+        raise CheckpointError(f"{handle.path} could not be written: {error}") from error
+
+
+def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    pending: list[pa.Table] = []
+    for table in tables:
+        if table.num_rows:
+            pending.append(table)
+        if (
+            sum(part.num_rows for part in pending) >= PIECE_ROWS
+            or sum(part.nbytes for part in pending) >= PIECE_BYTES
+        ):
+            yield pa.concat_tables(pending)
+            pending = []
+    if pending:
+        yield pa.concat_tables(pending)
+
+
+class _Entries:
+    """Takes, of what is there of each entry, that of the highest priority."""
+
+    def __init__(self, task: WriteState) -> None:
+        self._task = task
+
+    def newest(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Sorted by key, namespace and falling priority: the first of each counts."""
+        before = pa.RecordBatch.from_pylist([], RAW)
+        for batch in batches:
+            rows = pa.Table.from_batches([before, batch.cast(RAW)]).combine_chunks()
+            again = _equal(rows, "key", "namespace")
+            twice = pc.and_(again, _equal(rows, "priority"))
+            if pc.any(twice).as_py():
+                self._twice(rows, pc.index(twice, True).as_py() + 1)
+            first = pc.invert(again)
+            if not before.num_rows and rows.num_rows:
+                first = pa.concat_arrays([pa.array([True]), first])
+            yield _as_part(rows.slice(before.num_rows).filter(first))
+            before = rows.slice(max(rows.num_rows - 1, 0)).to_batches()[0] if rows.num_rows else before
+
+    def lists(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Sorted by key, falling priority and place: of a key the rows with its first one's priority.
+        What is stored already are segments, and anything newer single elements."""
+        rows = (
+            row
+            for batch in batches
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        made: list[tuple[int, bytes, bytes, bytes]] = []
+        for (group, key), of_key in groupby(rows, key=lambda row: row[:2]):
+            entries = list(of_key)
+            newest = [row for row in entries if row[4] == entries[0][4]]
+            if newest[0][4] == 0:
+                made += [row[:4] for row in newest]
+            else:
+                for row, after in pairwise(newest):
+                    if row[2] == after[2]:
+                        self._fail(key, f"position {PLACE.unpack(row[2])[0]}")
+                made.append((group, key, PLACE.pack(0), self._segment([row[3] for row in newest])))
+            if len(made) >= 1 << 14:
+                yield _table(made)
+                made = []
+        yield _table(made)
+
+    def _segment(self, elements: Sequence[bytes]) -> bytes:
+        if self._task.shape.ttl is None:
+            return array_header(len(elements)) + b"".join(elements)
+        inside = array_header(len(elements)) + b"".join(map(value_of, elements))
+        return stamped_list([*map(stamp_of, elements)], inside)
+
+    def _twice(self, rows: pa.Table, at: int) -> None:
+        self._fail(rows.column("key")[at].as_py(), "row")
+
+    def _fail(self, key: bytes, what: str) -> None:
+        shown = KeyColumns(self._task.shape.key).codec.decode(key)
+        raise InputError(
+            f"the DataFrame for state {self._task.state!r} of operator {self._task.operator!r} has the "
+            f"same {what} twice",
+            key=repr(shown),
+            hint="give one row for each key (and map key, position or timer), as by dropDuplicates",
+        )
+
+
+def _equal(rows: pa.Table, *names: str) -> pa.Array:
+    """Which rows, from the second on, are equal in these columns to the row before."""
+    same = pa.repeat(pa.scalar(True), max(rows.num_rows - 1, 0))
+    for name in names:
+        column = rows.column(name).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0)
+        same = pc.and_(same, pc.equal(column.slice(1), column.slice(0, max(len(column) - 1, 0))))
+    return same
+
+
+def _as_part(rows: pa.Table) -> pa.Table:
+    columns = [rows.column(name) for name in ROWS.names]
+    columns[0] = columns[0].cast(pa.uint16())
+    return pa.table(columns, schema=ROWS)
+
+
+def _table(rows: Sequence[tuple[int, bytes, bytes, bytes]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, ROWS, strict=True)], schema=ROWS)
+
+
+# --- files as they were -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CopyFiles:
+    """Task i copies the file of handle i, without the keys that are deleted."""
+
+    source: str
+    directory: str
+    handles: Sequence[StateHandle]
+    shapes: Mapping[OperatorId, Mapping[str, StateShape]]
+    deleted: Sequence[DeletedKeys]
+    token: str
+
+
+def copy_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _rows(_files_copied(pickle.loads(payload), batches))
+
+
+def _files_copied(task: CopyFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
+    places = {handle.path: at for at, handle in enumerate(task.handles)}
+    source, target = open_store(task.source, make=False), open_store(task.directory)
+    for handle in numbered(task.handles, batches):
+        data, rows = _copied(source, handle, task)
+        if not rows and handle.rows:
+            continue
+        name = f"{task.token}-{places[handle.path]:05d}.arrow"
+        made = StateHandle.of(
+            data,
+            operator=handle.operator,
+            subtask=handle.subtask,
+            state=handle.state,
+            kind=handle.kind,
+            mode=handle.mode,
+            rows=rows,
+            path=part_path(handle.operator, handle.subtask, handle.state, name),
+        )
+        _put(target, made, data)
+        yield made
+
+
+def _copied(source: Store, handle: StateHandle, task: CopyFiles) -> tuple[bytes, int]:
+    data = read_part(source, handle)
+    deleted = [keys for keys in task.deleted if keys.operator == handle.operator]
+    if not deleted:
+        return data, handle.rows
+    table = left = decoded(data, handle)
+    for keys in deleted:
+        left = keys.left(left, task.shapes[handle.operator][handle.state])
+    if left.num_rows == table.num_rows:
+        return data, handle.rows
+    return state_format.encode(left, handle.kind, handle.mode), left.num_rows

@@ -1,0 +1,89 @@
+"""What the collect sinks of a job have gathered."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from rheos.connectors.collect import CollectSink, collected
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import JobId, OperatorId
+
+
+class CollectedResults:
+    """The rows of collect sinks: what the completed checkpoints have listed, each once."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._sinks: Mapping[OperatorId, PlannedOperator] = {
+            planned.id: planned
+            for planned in plan.operators()
+            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectSink)
+        }
+        self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
+        self._listed: set[tuple[OperatorId, bytes]] = set()
+        """What the last checkpoint has listed."""
+        self._lock = threading.Lock()
+
+    def add(self, checkpoint: CheckpointCompleted) -> None:
+        listed = {
+            (handle.operator, handle.payload): None
+            for handle in checkpoint.committables
+            if handle.operator in self._payloads
+        }
+        with self._lock:
+            for operator, payload in listed:
+                # Until its commit is known, a checkpoint lists again what one before it listed.
+                if (operator, payload) not in self._listed:
+                    self._payloads[operator][payload] = None
+            self._listed = {*listed}
+
+    def take(self) -> dict[str, pa.Table]:
+        """What has come since the last call. May be called by any thread."""
+        with self._lock:
+            tables = self.tables()
+            self._payloads = {id: {} for id in self._sinks}
+        return tables
+
+    def names(self) -> list[str]:
+        return [planned.name for planned in self._sinks.values()]
+
+    def tables(self) -> dict[str, pa.Table]:
+        tables = {}
+        for id, planned in self._sinks.items():
+            table = collected(self._payloads[id])
+            tables[planned.name] = (
+                visible(planned.ports[0].schema).empty_table() if table is None else table
+            )
+        return tables
+
+
+class CollectedBefore(Mapping[str, pa.Table]):
+    """Of a job that had finished when it was started: its rows went to the run that finished it. An
+    empty table would say that there were none."""
+
+    def __init__(self, job: JobId, names: Sequence[str]) -> None:
+        self._job = job
+        self._names = names
+
+    def __getitem__(self, name: str) -> pa.Table:
+        """Raises ConfigurationError."""
+        if name not in self._names:
+            raise KeyError(name)
+        raise ConfigurationError(
+            f"the job {self._job!r} had finished before, and what it collected as {name!r} went to the "
+            "run that finished it",
+            hint="look to `status.finished_before` first; to run the job again, give it another name "
+            "or checkpoint directory, or collect into files",
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

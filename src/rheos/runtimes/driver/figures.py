@@ -1,0 +1,250 @@
+"""All figures of a job, from what its subtasks report and what the driver knows itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.model import JobFigures, event_time_skew, subtask_readings
+from rheos.core.metrics.reports import ReportShape, report_problem
+from rheos.core.operators.runtime_context import Distribution
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.control import Acknowledge, Progress
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.job import JobStatus, LatencyStatus
+
+EARLIER_DRIVERS = "under earlier drivers"
+"""The cause that stands for restarts under earlier drivers of the job."""
+_MOST_STATE = 3
+
+
+class _Reported(NamedTuple):
+    """The newest report of a subtask."""
+
+    newest: Progress
+    before: Progress | None
+    """The report before it."""
+    at_ms: int
+    """Time of its arrival by the wall clock."""
+    at_us: int
+    """Time of its arrival by the monotonic clock."""
+
+
+class Unpublished(NamedTuple):
+    """Complete output of a sink that waits to be published."""
+
+    operator: str
+    subtask: int
+    since_ms: int
+    """Wall-clock time, ms since the epoch."""
+
+
+class FiguresKeeper:
+    """Keeps the newest reports of the attempt that runs. The master calls it, from one thread; `now` is
+    for any thread."""
+
+    def __init__(self, plan: PhysicalPlan, job: JobId) -> None:
+        self._job = job
+        self._name = plan.name
+        self._operators = {str(operator.id): operator.name for operator in plan.operators()}
+        self._chains = {str(c.id): [str(operator.id) for operator in c.operators] for c in plan.chains}
+        self._edges = {str(edge.id): (str(edge.source), str(edge.target)) for edge in plan.edges}
+        self._attempt = Attempt(0)
+        self._shape = self._shape_of(0)
+        self._reports: dict[int, _Reported] = {}
+        """By subtask."""
+        self._shares: dict[int, Acknowledge] = {}
+        """By subtask: what it has said of its newest checkpoint."""
+        self._state_before: Counter[str] = Counter()
+        """By operator: the size of its state in the checkpoints of earlier attempts."""
+        self._refused = 0
+        self._causes: Counter[str] = Counter()
+        self._durations_ms = Distribution()
+        self._last_checkpoint = 0
+        self._completed_us: int | None = None
+        """When that was completed, or the attempt began, by the monotonic clock."""
+        self.log_entries = 0
+        """Number of files of the job's log."""
+
+    def _shape_of(self, parallelism: int) -> ReportShape:
+        return ReportShape(
+            frozenset(self._operators), frozenset(self._chains), frozenset(self._edges), parallelism
+        )
+
+    # --- what the master hears --------------------------------------------------------------------
+
+    def begin(self, attempt: Attempt, parallelism: int, now_us: int) -> None:
+        """An attempt starts: what the one before it has reported is over."""
+        self._completed_us = now_us
+        self._state_before = self._state_bytes()
+        self._attempt = attempt
+        self._shape = self._shape_of(parallelism)
+        self._reports = {}
+        self._shares = {}
+
+    def restarted(self, restarts: int, cause: Exception | None) -> None:
+        """The job has restarted so often by now."""
+        if restarts > self._causes.total():
+            name = "unknown" if cause is None else type(cause).__name__
+            self._causes[name] += restarts - self._causes.total()
+
+    def progressed(self, report: Progress, now_ms: int, now_us: int) -> bool:
+        """Return whether the report is taken; one that cannot be true is counted, and is not.
+
+        Args:
+            report: a report of a subtask.
+            now_ms: the time by the wall clock.
+            now_us: the time by the monotonic clock.
+        """
+        if report_problem(report, self._shape) is not None:
+            self._refused += 1
+            return False
+        before = self._reports.get(report.subtask)
+        earlier = None if before is None else before.newest
+        self._reports[report.subtask] = _Reported(report, earlier, now_ms, now_us)
+        return True
+
+    def acknowledged(self, share: Acknowledge) -> None:
+        """A subtask has written its share of a checkpoint."""
+        if 0 <= share.subtask < self._shape.parallelism:
+            self._shares[share.subtask] = share
+
+    def completed(self, entry: CheckpointCompleted, now_us: int) -> None:
+        """This is the newest checkpoint in the log; it may be an old one."""
+        if entry.checkpoint > self._last_checkpoint:
+            self._last_checkpoint = entry.checkpoint
+            self._completed_us = now_us
+            if entry.attempt == self._attempt:
+                self._durations_ms.add(entry.duration_ms)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    def now(self, status: JobStatus, now_ms: int, now_us: int) -> JobFigures:
+        """Return all metrics of the job, at a time by the wall clock and by the monotonic one."""
+        reports, shares = list(self._reports.values()), list(self._shares.values())
+        ages = [
+            # The wall clock may be set while the job runs.
+            Reading(f.REPORT_AGE.name, (str(of.newest.subtask),), max(now_us - of.at_us, 0) // 1000)
+            for of in reports
+        ]
+        of_subtasks = [
+            reading for of in reports for reading in subtask_readings(of.newest, of.before, of.at_ms)
+        ]
+        of_shares = [reading for share in shares for reading in self._share_readings(share)]
+        skews = event_time_skew(of_subtasks)
+        since_us = now_us if self._completed_us is None else self._completed_us
+        of_job = [
+            *self._job_readings(status),
+            Reading(f.SINCE_CHECKPOINT.name, (), max(now_us - since_us, 0) // 1000),
+        ]
+        return JobFigures(
+            job=self._job,
+            name=self._name,
+            at_ms=now_ms,
+            attempt=status.attempt,
+            operators=self._operators,
+            chains=self._chains,
+            edges=self._edges,
+            readings=[*of_job, *of_subtasks, *ages, *of_shares, *skews],
+        )
+
+    def unpublished(self) -> list[Unpublished]:
+        """Return the sinks that have reported complete output that is not published yet."""
+        return [
+            Unpublished(reading.at[0], of.newest.subtask, of.at_ms - int(reading.value))
+            for of in list(self._reports.values())
+            for reading in of.newest.readings
+            if reading.figure == f.UNPUBLISHED.name
+            and isinstance(reading.value, int | float)
+            and reading.value > 0
+        ]
+
+    def memory(self) -> str:
+        """Return what is known of memory and state, as lines for whoever has run out of it. An attempt
+        that has no checkpoint has the state of the one before it."""
+        used = {
+            subtask: reading.value
+            for subtask, of in sorted(self._reports.items())
+            for reading in of.newest.readings
+            if reading.figure == f.MEMORY.name and isinstance(reading.value, int | float)
+        }
+        largest = max(used, key=lambda subtask: used[subtask], default=None)
+        state = [
+            f"{self._operators[operator]!r} {size / 1e6:,.1f} MB"
+            for operator, size in self._state_bytes().most_common(_MOST_STATE)
+        ]
+        lines = []
+        if largest is not None:
+            total, most = sum(used.values()) / 1e6, used[largest] / 1e6
+            lines.append(
+                f"memory of workers at their last reports: {total:,.0f} MB; most in subtask {largest}: "
+                f"{most:,.0f} MB"
+            )
+        if state:
+            lines.append(f"most state at the last checkpoint: {', '.join(state)}")
+        return "\n".join(lines)
+
+    def _state_bytes(self) -> Counter[str]:
+        sizes: Counter[str] = Counter()
+        for share in list(self._shares.values()):
+            for handle in share.handles:
+                if handle.operator in self._operators:
+                    sizes[str(handle.operator)] += handle.size_bytes
+        return sizes or self._state_before
+
+    def latency(self) -> LatencyStatus | None:
+        """What the slots have chosen for the latency objective; None where there is none."""
+        said: dict[str, list[float]] = {}
+        for of in list(self._reports.values()):
+            for reading in of.newest.readings:
+                if isinstance(reading.value, int | float):
+                    said.setdefault(reading.figure, []).append(reading.value)
+        if f.LATENCY_OBJECTIVE.name not in said:
+            return None
+        return LatencyStatus(
+            objective_ms=max(said[f.LATENCY_OBJECTIVE.name]),
+            found_ms=max(said[f.LATENCY_FOUND.name]),
+            buffer_timeout_ms=min(said[f.CHOSEN_TIMEOUT.name]),
+            batch_rows=int(min(said[f.CHOSEN_ROWS.name])),
+        )
+
+    def _job_readings(self, status: JobStatus) -> list[Reading]:
+        of_job: list[tuple[f.Figure, float]] = [
+            (f.UPTIME, round(status.running_s, 3)),
+            (f.ATTEMPT, status.attempt),
+            (f.PARALLELISM, status.parallelism),
+            (f.SOURCE_ROWS, status.records_per_s),
+            (f.CHECKPOINTS, status.checkpoints_completed),
+            (f.CHECKPOINTS_FAILED, status.checkpoints_failed),
+            (f.EVENTS_DROPPED, status.events_dropped),
+            (f.STRANGERS, status.strangers),
+            (f.REFUSED, self._refused),
+            (f.LOG_ENTRIES, self.log_entries),
+        ]
+        if status.last_checkpoint_bytes is not None:
+            of_job.append((f.CHECKPOINT_BYTES, status.last_checkpoint_bytes))
+        found = [Reading(figure.name, (), value) for figure, value in of_job]
+        found += [Reading(f.RESTARTS.name, (cause,), n) for cause, n in self._causes.copy().items()]
+        if status.earlier.restarts:
+            found.append(Reading(f.RESTARTS.name, (EARLIER_DRIVERS,), status.earlier.restarts))
+        if self._durations_ms.value.n:
+            found.append(Reading(f.CHECKPOINT_DURATION.name, (), self._durations_ms.value))
+        return found
+
+    def _share_readings(self, share: Acknowledge) -> list[Reading]:
+        cost, at = share.cost, (str(share.subtask),)
+        found = [
+            Reading(f.SYNC.name, at, cost.sync_us / 1000),
+            Reading(f.ALIGN.name, at, cost.align_us / 1000),
+            Reading(f.ASYNC.name, at, cost.async_us / 1000),
+            Reading(f.WRITTEN.name, at, cost.written_bytes),
+            Reading(f.IN_FLIGHT.name, at, cost.in_flight_bytes),
+        ]
+        sizes: Counter[str] = Counter()
+        for handle in share.handles:
+            if handle.operator in self._operators:
+                sizes[str(handle.operator)] += handle.size_bytes
+        return found + [Reading(f.STATE_BYTES.name, (op, *at), size) for op, size in sizes.items()]

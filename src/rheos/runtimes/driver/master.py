@@ -1,0 +1,715 @@
+"""The master: the shell around the coordinator, the same in the continuous and the simulated runtime.
+
+It turns the launcher's events into the coordinator's, and the coordinator's actions into calls of the
+launcher, the log and the store. It has no thread and never waits: its owner calls `step`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+
+from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.events import (
+    Action,
+    After,
+    Announce,
+    AppendLog,
+    AttemptEnded,
+    AttemptLost,
+    CancelRequested,
+    DeleteFiles,
+    DiscardSavepoint,
+    DropEntries,
+    EndJob,
+    Event,
+    JobShape,
+    ListSplits,
+    LogAppended,
+    LogFailed,
+    LogLost,
+    LogRead,
+    LogUnreadable,
+    Outcome,
+    Published,
+    PublishFailed,
+    PublishOnDriver,
+    ReadLog,
+    ReadSavepoint,
+    Recover,
+    Recovered,
+    RecoveryFailed,
+    SavepointEnded,
+    SendToAll,
+    Start,
+    StartAttempt,
+    StopAttempt,
+    SubtaskFailed,
+    SweepFiles,
+    Tick,
+    WriteSavepoint,
+)
+from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.names import state_folder
+from rheos.core.checkpoint.retention import stale
+from rheos.core.checkpoint.story import Chapter
+from rheos.core.errors import (
+    CheckpointError,
+    OutOfMemoryError,
+    RheosError,
+    TransportError,
+    WorkerLostError,
+)
+from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
+from rheos.core.metrics.health import JobHealth
+from rheos.core.metrics.history import HistoryConfig
+from rheos.core.metrics.history_files import HistoryView
+from rheos.core.metrics.model import JobFigures
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.plan.outline import PlanOutline
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.control import (
+    Acknowledge,
+    Failed,
+    Logged,
+    Progress,
+    Reached,
+    StacksSampled,
+    Totals,
+)
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.ports import Clock, Completion, IoExecutor, Store
+from rheos.core.protocol.readings import Reading
+from rheos.core.protocol.splits import Split
+from rheos.core.protocol.stacks import StackProfile
+from rheos.core.redaction import redacted
+from rheos.runtimes.driver.autoscaler import Autoscaler
+from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
+from rheos.runtimes.driver.drift import SourceDrift
+from rheos.runtimes.driver.driver_work import DriverWork
+from rheos.runtimes.driver.event_keeper import EventKeeper
+from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.health import HealthKeeper, SeenJob
+from rheos.runtimes.driver.history import HistoryKeeper
+from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
+from rheos.runtimes.driver.listings import Listings
+from rheos.runtimes.driver.logged import pass_on
+from rheos.runtimes.driver.metrics import JobMetrics
+from rheos.runtimes.driver.profiles import ProfileService
+from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
+from rheos.runtimes.driver.scaling import SlotLoad
+from rheos.runtimes.driver.sources_and_sinks import (
+    abort_stale,
+    begin_targets,
+    check_targets,
+    publish,
+    publish_listed,
+    published_here,
+    publishes,
+    read_until_now,
+    targets,
+    watched_sources,
+)
+from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
+from rheos.runtimes.driver.waits import Waits, call_wait
+from rheos.runtimes.host.stores import check_writable
+from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
+
+_SURELY_LEFT_S = 3600
+"""After this time no driver is still writing an entry of the log."""
+
+_CLEAR_WITHIN_US = 5_000_000
+"""Longest time for which the end of a job waits until leftovers at sinks are cleared away."""
+
+OUTCOMES = {
+    Outcome.FINISHED: JobState.FINISHED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+    Outcome.STOPPED: JobState.STOPPED,
+    Outcome.FAILED: JobState.FAILED,
+}
+
+
+class Master:
+    """Takes one job to its end. Other threads may use only what stands under "for any thread".
+
+    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish, and
+    `listing` lists the sources that are watched, and compacts the log. `splits` are those that the job
+    begins with, and `process` returns the metrics of the driver's process. Raises ConfigurationError,
+    naming the directory, where the store cannot be written.
+    """
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        *,
+        store: Store,
+        clock: Clock,
+        launcher: Launcher,
+        io: IoExecutor,
+        listing: IoExecutor,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        owner: str | None = None,
+        open_store: OpenStore = open_folder,
+        process: Callable[[], list[Reading]] = list,
+    ) -> None:
+        owner = owner or uuid4().hex
+        directory = config.checkpoint_dir or "a temporary folder"
+        check_writable(store, directory)
+        self._plan = plan
+        self._job = config.job
+        self._writer = config.writer
+        self._names = {operator.id: operator.name for operator in plan.operators()}
+        self._store = store
+        self._clock = clock
+        self._launcher = launcher
+        self._io = io
+        self._listings = Listings(plan, listing)
+        self._work = DriverWork(io)
+        self._clearing: tuple[int, Completion[None]] | None = None
+        """At the end: the work that clears leftovers away, and when the job ends without it."""
+        self._log = JobLog(store, config.job, config.checkpoint.log_block)
+        self._compaction: Completion[int] | None = None
+        self._log_identity: str | None = None
+        self._beside = listing
+        self._on_driver = published_here(plan)
+        shape = JobShape(
+            self._names,
+            plan.parallelism,
+            plan.max_parallelism,
+            state_shapes(plan.operators()),
+            self._on_driver,
+            targets(plan),
+            plan.widths(),
+            watched_sources(plan, splits),
+            read_until_now(plan),
+            {operator.id: operator.site for operator in plan.operators()},
+        )
+        self._coordinator = Coordinator(
+            config.job,
+            owner,
+            config.checkpoint,
+            shape,
+            directory,
+            from_savepoint=config.from_savepoint,
+            upgrade=config.upgrade,
+            min_parallelism=config.min_parallelism,
+        )
+        self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
+        self._profiles = ProfileService()
+        self._autoscaler = (
+            None if config.scaling is None else Autoscaler(config.scaling, self._savepoints.rescale)
+        )
+        self._metrics = JobMetrics(plan)
+        self._figures = FiguresKeeper(plan, config.job)
+        self._history = HistoryKeeper(
+            config.job,
+            store,
+            listing,
+            config.history or HistoryConfig(),
+            kept=config.history is not None and config.checkpoint_dir is not None,
+        )
+        self._health = HealthKeeper(PlanOutline.of(plan), config.checkpoint)
+        self._waits = Waits(self._names)
+        self._waits_now: tuple[JobWait, ...] = ()
+        self._events = EventKeeper(
+            config.job,
+            store,
+            listing,
+            shape,
+            owner,
+            driver=config.driver,
+            predecessor=config.predecessor,
+            began_ms=clock.now_ms(),
+            kept=config.checkpoint_dir is not None,
+        )
+        self._drift = SourceDrift()
+        self._collected = CollectedResults(plan)
+        self._end: EndJob | None = None
+        self._cancel_requested = False
+        self._changed = False
+        self._done = False
+        self._process = process
+        self._began_us = self._stepped_us = clock.monotonic_us()
+        self._status = self._make_status()
+        self._kept: tuple[CheckpointInfo, ...] = ()
+        self._story: tuple[Chapter, ...] = ()
+
+    # --- for any thread ---------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the job has ended; no step is needed any more."""
+        return self._done
+
+    def cancel(self) -> None:
+        """Asks for the end; the next steps bring it about."""
+        self._cancel_requested = True
+
+    def request_savepoint(self, directory: str, after: After) -> Future[str]:
+        """Asks for a savepoint in a new folder below `directory`. The next steps bring it about; the
+        answer is the folder, or a CheckpointError."""
+        return self._savepoints.request(directory, after)
+
+    def request_rescale(self, parallelism: int) -> Future[str]:
+        """Asks for another width. The next steps bring it about; the answer comes when the job runs
+        with it, or is a ConfigurationError or CheckpointError, and nothing has changed."""
+        return self._savepoints.rescale(parallelism)
+
+    def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
+        """Asks where a subtask spends its time. The next steps bring it about; the answer comes after
+        `for_ms`, or is a ConfigurationError or TransportError."""
+        return self._profiles.request(subtask, for_ms)
+
+    def checkpoints(self) -> tuple[CheckpointInfo, ...]:
+        """Those that are kept, the oldest first; as of the last step."""
+        return self._kept
+
+    def events(self) -> list[JobEvent]:
+        """Return the event log, the newest first, with the events of earlier drivers."""
+        return self._events.newest_first()
+
+    def story(self) -> tuple[str, ...]:
+        """Return the protocol trace, a line for each event; as of the last step."""
+        return tuple(map(str, self._story))
+
+    def take_collected(self) -> dict[str, pa.Table]:
+        """What collect sinks have gathered since the last call."""
+        return self._collected.take()
+
+    def figures(self) -> JobFigures:
+        """All that is known of the job now."""
+        figures = self._own_figures(self._own_status())
+        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._health.readings()])
+
+    def _own_figures(self, status: JobStatus) -> JobFigures:
+        figures = self._figures.now(status, self._clock.now_ms(), self._clock.monotonic_us())
+        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._process()])
+
+    def history(self) -> HistoryView:
+        """What the figures were, as of the last step."""
+        return self._history.view()
+
+    def abandon(self, error: RheosError) -> None:
+        """No step will follow: whoever waits for a savepoint gets `error`."""
+        self._story = self._coordinator.story()
+        if self._end is None:
+            what = f"the driver failed: {redacted(error.what)}"
+            now_ms, detail = self._clock.now_ms(), redacted(str(error))
+            self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR, detail=detail)
+            with contextlib.suppress(OSError, RheosError):
+                self._events.close()
+        self._savepoints.close(error)
+
+    def status(self) -> JobStatus:
+        """As of the last step, with the health of now."""
+        status = self._own_status()
+        health = None if status.state.is_over and status.state is not JobState.FAILED else self._look()
+        return replace(status, health=health)
+
+    def _own_status(self) -> JobStatus:
+        status = self._status
+        if self.done:
+            return status
+        waits = (*self._waits_now, *call_wait(self._clock.now_ms()))
+        return replace(status, running_s=self._running_s(), waits=waits)
+
+    def _look(self) -> JobHealth | None:
+        def job() -> SeenJob:
+            status = self._own_status()
+            return SeenJob(status, self._own_figures(status), self._events.earlier_restarts())
+
+        clock, restarts = self._clock, self._coordinator.restarts
+        return self._health.look(clock.monotonic_us(), clock.now_ms(), self._stepped_us, restarts, job)
+
+    # --- for the owner ----------------------------------------------------------------------------
+
+    def result(self) -> JobResult:
+        """Once done. Raises the error that ended the job."""
+        assert self._end is not None, "the job has not ended"
+        if self._end.error is not None:
+            raise self._end.error
+        if self._end.finished_before is not None:
+            return JobResult(self._status, CollectedBefore(self._job, self._collected.names()))
+        return JobResult(self._status, self._collected.tables())
+
+    def next_step_us(self) -> int | None:
+        """When, by the monotonic clock, a step is due though nothing happens."""
+        if self._clearing is not None:
+            return self._clearing[0]
+        deadlines = (
+            self._coordinator.next_deadline_ms(),
+            self._profiles.next_deadline_ms(),
+            None if self._autoscaler is None else self._autoscaler.next_deadline_ms(),
+        )
+        due_us = [ms * 1000 for ms in deadlines if ms is not None]
+        if (writing_us := self._events.next_step_us()) is not None:
+            due_us.append(writing_us)
+        return min(due_us, default=None)
+
+    def step(self) -> None:
+        """Takes in what has happened and acts on it. Calls of the log and the store may block."""
+        self._stepped_us = self._clock.monotonic_us()
+        if self._cancel_requested:
+            self._cancel_requested = False
+            self._feed(CancelRequested())
+        while (request := self._savepoints.take()) is not None:
+            if request.after is After.RESCALE:
+                request = replace(request, slots=self._launcher.free_slots())
+            self._feed(request)
+        if self._coordinator.state is LifecycleState.NEW:
+            self._feed(Start())
+        for event in self._launcher.poll():
+            self._take(event)
+        for answer in self._work.poll():
+            self._changed = True
+            self._feed(answer)
+        for listed in self._listings.poll():
+            self._feed(listed)
+        self._feed(Tick())
+        self._compact()
+        self._profile()
+        self._scale()
+        if self._changed:
+            self._changed = False
+            self._status = self._make_status()
+            self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
+            self._story = self._coordinator.story()
+            if self._coordinator.kept:
+                self._figures.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
+        self._waits_now = self._waits.now(
+            self._coordinator, self._figures.unpublished(), self._clock.now_ms()
+        )
+        self._done = self._end is not None and self._is_cleared()
+        self._stepped_us = self._clock.monotonic_us()
+        if self._end is None:
+            self._events.note_health(self._look(), self._clock.now_ms())
+        self._history.step(self._clock.monotonic_us(), self.figures)
+        self._events.step(self._clock.monotonic_us())
+        if self._done:
+            with contextlib.suppress(OSError, RheosError):
+                self._history.close()
+            with contextlib.suppress(OSError, RheosError):
+                self._events.close()
+            self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
+            self._profiles.close(TransportError("no subtask was sampled: the job has ended"))
+
+    def _compact(self) -> None:
+        """CP42: deletes entries of the log that nothing needs, alongside the steps. A store that fails
+        leaves them to the next block."""
+        if self._compaction is not None:
+            if not self._compaction.done():
+                return
+            self._changed = True
+            with contextlib.suppress(CheckpointError):
+                self._log.compacted(self._compaction.result())
+            self._compaction = None
+        work = self._log.compaction()
+        if work is not None:
+            self._compaction = self._beside.submit(work)
+        self._figures.log_entries = self._log.entries
+
+    def _profile(self) -> None:
+        runs = self._coordinator.state is LifecycleState.RUNNING
+        self._profiles.step(
+            self._coordinator.attempt,
+            self._coordinator.parallelism if runs else 0,
+            self._clock.monotonic_us() // 1000,
+            self._launcher.send,
+        )
+
+    def _scale(self) -> None:
+        if self._autoscaler is not None:
+            runs = self._coordinator.state is LifecycleState.RUNNING
+            self._changed |= self._autoscaler.step(
+                self._coordinator.attempt,
+                self._coordinator.parallelism if runs else 0,
+                self._clock.monotonic_us() // 1000,
+                self._load,
+            )
+
+    def _load(self) -> SlotLoad:
+        return SlotLoad(
+            self._metrics.shares(),
+            self._metrics.records_per_s(),
+            self._metrics.lag_rows(),
+            self._launcher.free_slots(),
+        )
+
+    def _take(self, event: LauncherEvent) -> None:
+        if event.attempt != self._coordinator.attempt:
+            return
+        self._changed = True
+        match event:
+            case Progress():
+                clock = self._clock
+                if self._figures.progressed(event, clock.now_ms(), clock.monotonic_us()):
+                    self._metrics.progressed(event)
+            case Reached():
+                for message in self._drift.reported(event):
+                    self._launcher.send(message)
+            case Logged():
+                pass_on(event, self._job, self._names)
+            case StacksSampled():
+                self._profiles.sampled(event)
+            case Failed():
+                error = self._with_memory(event.error.error())
+                self._feed(SubtaskFailed(event.attempt, event.subtask, error))
+            case AttemptLost():
+                self._feed(replace(event, error=self._with_memory(event.error)))
+            case Acknowledge():
+                self._metrics.acknowledged(event)
+                self._figures.acknowledged(event)
+                self._feed(event)
+            case _:
+                self._feed(event)
+
+    def _with_memory(self, error: RheosError) -> RheosError:
+        """The error, with what memory was used for if it may be for lack of memory. Returns itself."""
+        if isinstance(error, OutOfMemoryError | WorkerLostError):
+            error.detail = "\n".join(filter(None, [self._figures.memory(), error.detail]))
+        return error
+
+    def _feed(self, event: Event) -> None:
+        """The event and all that follows from it at once."""
+        events = deque([event])
+        while events:
+            now_ms = self._clock.monotonic_us() // 1000
+            wall_ms = self._clock.now_ms()
+            handled, before = events.popleft(), self._coordinator.state
+            actions = self._coordinator.handle(handled, now_ms, wall_ms)
+            self._events.note(before, handled, actions, self._coordinator, wall_ms)
+            for action in actions:
+                self._changed = True
+                events.extend(self._carry_out(action))
+
+    # --- actions ----------------------------------------------------------------------------------
+
+    def _carry_out(self, action: Action) -> list[Event]:
+        """Does it, and returns what came of it."""
+        match action:
+            case ReadLog():
+                return [self._read_log()]
+            case ReadSavepoint():
+                return [self._savepoints.read(action.directory, action.thorough)]
+            case WriteSavepoint():
+                return [self._savepoints.write(action)]
+            case DiscardSavepoint():
+                self._savepoints.discard(action.directory)
+            case SavepointEnded():
+                self._savepoints.ended(action)
+            case AppendLog():
+                return [self._append(action)]
+            case Recover():
+                return self._recover(action)
+            case PublishOnDriver():
+                self._publish(action)
+            case ListSplits():
+                self._listings.begin(action)
+            case StartAttempt():
+                return self._start(action)
+            case StopAttempt():
+                self._launcher.stop(action.attempt)
+            case SendToAll():
+                self._launcher.send(action.message)
+            case Announce():
+                self._collected.add(action.checkpoint)
+            case DeleteFiles():
+                self._delete(action.paths)
+            case SweepFiles():
+                self._sweep(action)
+            case DropEntries():
+                for number in action.numbers:
+                    with contextlib.suppress(CheckpointError):
+                        self._log.drop(number)
+            case EndJob():
+                self._end = action
+                self._clear_away()
+                if action.finished_before is not None:
+                    self._metrics.begin(action.finished_before, self._plan.parallelism)
+        return []
+
+    def _read_log(self) -> Event:
+        try:
+            return LogRead(self._log.read(), self._launcher.free_slots())
+        except CheckpointError as error:
+            return LogUnreadable(error)
+
+    def _append(self, action: AppendLog) -> Event:
+        try:
+            if self._log.append(action.number, action.entry):
+                return LogAppended(action.number)
+            return LogLost(action.number)
+        except CheckpointError as error:
+            return LogFailed(action.number, error)
+
+    def _recover(self, action: Recover) -> list[Event]:
+        if action.checkpoint is not None:
+            self._collected.add(action.checkpoint)
+        if not publishes(self._plan):
+            return [Recovered(action.attempt)]
+        plan, writer, log = self._plan, self._writer, self._identity()
+
+        def recover() -> None:
+            if action.fresh:
+                check_targets(plan)
+                begin_targets(plan)
+            publish(plan, writer, log, action.attempt, action.checkpoint)
+
+        self._work.begin(
+            recover,
+            lambda error: (
+                Recovered(action.attempt) if error is None else RecoveryFailed(action.attempt, error)
+            ),
+        )
+        return []
+
+    def _clear_away(self) -> None:
+        """Abort what workers of earlier attempts have staged since this one began: they may have
+        outlived their driver. What stays is found by the next attempt, and where there is none it is
+        rubbish next to the output. So the job's end does not wait for a server that does not answer."""
+        end = self._end
+        assert end is not None
+        if end.outcome is Outcome.FAILED or end.finished_before is not None:
+            return
+        if self._work.busy or not publishes(self._plan):
+            return
+        plan, writer, attempt = self._plan, self._writer, self._coordinator.attempt
+        newest = self._coordinator.kept[-1] if self._coordinator.kept else None
+        completion = self._io.submit(lambda: abort_stale(plan, writer, attempt, newest))
+        self._clearing = self._clock.monotonic_us() + _CLEAR_WITHIN_US, completion
+
+    def _is_cleared(self) -> bool:
+        if self._clearing is None:
+            return True
+        by_us, completion = self._clearing
+        return completion.done() or self._clock.monotonic_us() >= by_us
+
+    def _identity(self) -> str:
+        """Of the log, which has been claimed; only where a sink needs it is it read."""
+        if self._log_identity is None and self._on_driver:
+            self._log_identity = self._log.identity()
+        return self._log_identity or ""
+
+    def _publish(self, action: PublishOnDriver) -> None:
+        plan, log, listed = self._plan, self._identity(), action.committables
+        operator, checkpoint = action.operator, action.checkpoint
+        self._work.begin(
+            lambda: publish_listed(plan, log, listed),
+            lambda error: (
+                Published(operator, checkpoint)
+                if error is None
+                else PublishFailed(operator, checkpoint, error)
+            ),
+        )
+
+    def _start(self, action: StartAttempt) -> list[Event]:
+        restore = action.restore
+        self._drift.begin()
+        self._figures.begin(action.attempt, action.parallelism, self._clock.monotonic_us())
+        self._figures.restarted(self._coordinator.restarts, self._coordinator.last_error)
+        self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
+        try:
+            self._launcher.launch(action.attempt, restore, action.parallelism)
+        except RheosError as error:
+            return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
+        return []
+
+    def _sweep(self, action: SweepFiles) -> None:
+        with contextlib.suppress(OSError):
+            files = self._store.list(state_folder(self._job))
+            self._delete(stale(files, action.attempt, action.keep, action.through))
+            # Of the attempt's own, some are being written now.
+            halves = self._store.unfinished(state_folder(self._job))
+            self._delete(stale(halves, action.attempt, frozenset()))
+            self._delete(self._store.unfinished(self._log.folder, _SURELY_LEFT_S))
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            # What stays is found by the sweep of the next attempt.
+            with contextlib.suppress(OSError):
+                self._store.delete(path)
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def _make_status(self) -> JobStatus:
+        coordinator = self._coordinator
+        operators = self._metrics.operators()
+        watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
+        error = (
+            coordinator.shortage
+            or coordinator.not_listed
+            or coordinator.recovery_error
+            or coordinator.last_error
+        )
+        last = coordinator.kept[-1] if coordinator.kept else None
+        return JobStatus(
+            job=self._job,
+            name=self._plan.name,
+            state=self._state(),
+            attempt=coordinator.attempt,
+            running_s=self._running_s(),
+            records_per_s=self._metrics.records_per_s(),
+            watermark_ms=min(watermarks, default=None),
+            checkpoints_completed=coordinator.earlier.completed + coordinator.stats.completed,
+            checkpoints_failed=coordinator.earlier.failed + coordinator.stats.failed,
+            checkpoint_failure=coordinator.stats.failure,
+            last_checkpoint_ms=coordinator.stats.last_duration_ms,
+            restarts=coordinator.earlier.restarts + coordinator.restarts,
+            earlier=coordinator.earlier,
+            busy_ratio=self._metrics.busy_ratio(),
+            backpressure_ratio=self._metrics.backpressure_ratio(),
+            source_lag_rows=self._metrics.lag_rows(),
+            source_lag_ms=self._metrics.lag_ms(),
+            since_published_ms=self._metrics.since_published_ms(),
+            operators=operators,
+            failure=str(error) if error else None,
+            finished_before=self._end is not None and self._end.finished_before is not None,
+            parallelism=coordinator.parallelism,
+            last_checkpoint_bytes=_state_bytes(last) if last else None,
+            last_checkpoint_sync_us=last.cost.sync_us if last else None,
+            strangers=self._launcher.strangers() + self._metrics.strangers(),
+            latency=self._figures.latency(),
+            scaling=None if self._autoscaler is None else self._autoscaler.status(),
+            events_dropped=self._events.log.dropped,
+        )
+
+    def _running_s(self) -> float:
+        return (self._clock.monotonic_us() - self._began_us) / 1e6
+
+    def _state(self) -> JobState:
+        if self._end is not None:
+            return OUTCOMES[self._end.outcome]
+        match self._coordinator.state:
+            case LifecycleState.RUNNING | LifecycleState.FINISHING | LifecycleState.LEAVING:
+                return JobState.RUNNING
+            case LifecycleState.STOPPING | LifecycleState.WAITING | LifecycleState.RESCALING:
+                return JobState.RESTARTING
+            case _:
+                return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING
+
+
+def _state_bytes(entry: CheckpointCompleted) -> int:
+    return sum(handle.size_bytes for handle in entry.handles)
+
+
+def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
+    """What users see of an entry of the log."""
+    return CheckpointInfo(
+        checkpoint=entry.checkpoint,
+        attempt=entry.attempt,
+        completed_ms=entry.completed_ms,
+        duration_ms=entry.duration_ms,
+        state_bytes=_state_bytes(entry),
+        cost=entry.cost,
+        savepoint=entry.savepoint,
+    )

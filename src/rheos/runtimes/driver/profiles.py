@@ -1,0 +1,131 @@
+"""Requests for profiles of subtasks, from any thread, on their way to the workers and back."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from rheos.core.errors import ConfigurationError, RheosError, TransportError
+from rheos.core.protocol.control import SampleStacks, StacksSampled
+from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.stacks import MOST_MS, StackProfile, profile_problem
+
+EVERY_MS = 10
+_PATIENCE_MS = 10_000
+"""How much longer than it samples a worker may take to answer."""
+
+Send = Callable[[SampleStacks, int], None]
+"""A message to one subtask."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    subtask: int
+    for_ms: int
+    answer: Future[StackProfile]
+    number: int = 0
+    attempt: Attempt | None = None
+    deadline_ms: int = 0
+
+
+class ProfileService:
+    """One profile at a time: to look at a subtask costs it something."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: deque[_Wanted] = deque()
+        self._under_way: _Wanted | None = None
+        self._count = 0
+        self._closed: RheosError | None = None
+
+    # --- for any thread ---------------------------------------------------------------------------
+
+    def request(self, subtask: int, for_ms: int) -> Future[StackProfile]:
+        """The answer is a ConfigurationError where there can be none, and a TransportError where the
+        worker has not answered, or its attempt has ended."""
+        wanted = _Wanted(subtask, for_ms, Future())
+        wanted.answer.set_running_or_notify_cancel()
+        refusal: RheosError | None = None
+        if not 0 < for_ms <= MOST_MS:
+            refusal = ConfigurationError(
+                f"a subtask cannot be sampled for {for_ms / 1000:g} s",
+                hint=f"say more than nothing, and {MOST_MS // 60_000} minutes at the most",
+            )
+        with self._lock:
+            refusal = refusal or self._closed
+            if refusal is None and (self._asked or self._under_way is not None):
+                refusal = ConfigurationError(
+                    "a subtask of the job is being sampled already", hint="wait until that is done"
+                )
+            if refusal is None:
+                self._asked.append(wanted)
+        if refusal is not None:
+            wanted.answer.set_exception(refusal)
+        return wanted.answer
+
+    def close(self, error: RheosError) -> None:
+        """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
+        with self._lock:
+            self._closed = error
+            waiting = [*self._asked, *([self._under_way] if self._under_way else [])]
+            self._asked.clear()
+            self._under_way = None
+        for wanted in waiting:
+            wanted.answer.set_exception(error)
+
+    # --- for the master ---------------------------------------------------------------------------
+
+    def step(self, attempt: Attempt, parallelism: int, now_ms: int, send: Send) -> None:
+        """`attempt` runs, with so many subtasks; 0 where none does."""
+        wanted = self._under_way
+        if wanted is not None and (wanted.attempt != attempt or now_ms >= wanted.deadline_ms):
+            ended = "its attempt has ended" if wanted.attempt != attempt else "it has not answered"
+            self._settle(TransportError(f"subtask {wanted.subtask} was not sampled: {ended}"))
+        if self._under_way is not None or not self._asked:
+            return
+        with self._lock:
+            wanted = self._under_way = self._asked.popleft()
+        if not 0 <= wanted.subtask < parallelism:
+            runs = f"it has {parallelism}, from 0" if parallelism else "it does not run just now"
+            self._settle(
+                ConfigurationError(
+                    f"the job has no subtask {wanted.subtask}: {runs}", hint="name one that runs"
+                )
+            )
+            return
+        self._count += 1
+        wanted.number, wanted.attempt = self._count, attempt
+        wanted.deadline_ms = now_ms + wanted.for_ms + _PATIENCE_MS
+        send(
+            SampleStacks(attempt=attempt, request=self._count, for_ms=wanted.for_ms, every_ms=EVERY_MS),
+            wanted.subtask,
+        )
+
+    def sampled(self, event: StacksSampled) -> None:
+        """What a worker says; it is looked at before it counts."""
+        wanted = self._under_way
+        if wanted is None or (event.request, event.profile.subtask) != (wanted.number, wanted.subtask):
+            return
+        problem = profile_problem(event.profile)
+        if problem is None:
+            self._settle(event.profile)
+        else:
+            what = f"what subtask {wanted.subtask} has sampled cannot be: {problem}"
+            self._settle(TransportError(what))
+
+    def next_deadline_ms(self) -> int | None:
+        """When, by the clock of `step`, it has something to do."""
+        return None if self._under_way is None else self._under_way.deadline_ms
+
+    def _settle(self, outcome: StackProfile | RheosError) -> None:
+        with self._lock:
+            wanted, self._under_way = self._under_way, None
+        if wanted is None:
+            return
+        if isinstance(outcome, StackProfile):
+            wanted.answer.set_result(outcome)
+        else:
+            wanted.answer.set_exception(outcome)

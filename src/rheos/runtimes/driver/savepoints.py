@@ -1,0 +1,160 @@
+"""Savepoints on the driver: who asks for one, from whatever thread, and the folders they are in."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from rheos.core.checkpoint.events import (
+    After,
+    Event,
+    SavepointEnded,
+    SavepointNotWritten,
+    SavepointRead,
+    SavepointRequested,
+    SavepointUnreadable,
+    SavepointWritten,
+    WriteSavepoint,
+)
+from rheos.core.checkpoint.savepoint import (
+    Savepoint,
+    discard_savepoint,
+    folder_name,
+    read_savepoint,
+    verify_savepoint,
+    write_savepoint,
+)
+from rheos.core.errors import CheckpointError, RheosError
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.ports import Store
+from rheos.core.version import VERSION
+from rheos.runtimes.host.stores import open_store
+
+OpenStore = Callable[[str], Store]
+"""Opens a folder by its path or URL. Raises ConfigurationError where there can be none."""
+
+
+def open_folder(directory: str) -> Store:
+    """To look for a savepoint makes no folder."""
+    return open_store(directory, make=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    request: SavepointRequested
+    answer: Future[str]
+
+
+class SavepointService:
+    """Takes requests from any thread and hands them to the master's. Each is answered once: by the
+    folder of the savepoint, or by a CheckpointError."""
+
+    def __init__(self, job: JobId, name: str, owner: str, open_store: OpenStore) -> None:
+        self._job = job
+        self._name = name
+        self._owner = owner
+        self._open_store = open_store
+        self._lock = threading.Lock()
+        self._count = 0
+        self._asked: deque[_Asked] = deque()
+        self._under_way: dict[int, _Asked] = {}
+        self._closed: RheosError | None = None
+
+    # --- for any thread ---------------------------------------------------------------------------
+
+    def request(self, directory: str, after: After) -> Future[str]:
+        """Asks for one in a new folder below `directory`."""
+
+        def made(number: int) -> SavepointRequested:
+            unique = f"{zlib.crc32(self._owner.encode()):08x}"
+            folder = f"{directory.rstrip('/')}/{folder_name(self._job, number, unique)}"
+            return SavepointRequested(number, folder, after)
+
+        return self._ask(made)
+
+    def rescale(self, parallelism: int, why: str = "") -> Future[str]:
+        """Asks for another width. The answer, which says nothing, comes when the job runs with it."""
+        return self._ask(
+            lambda number: SavepointRequested(number, None, After.RESCALE, parallelism, why=why)
+        )
+
+    def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:
+        """`made` gives the request, of its number."""
+        answer: Future[str] = Future()
+        answer.set_running_or_notify_cancel()
+        with self._lock:
+            if self._closed is not None:
+                answer.set_exception(self._closed)
+                return answer
+            self._count += 1
+            self._asked.append(_Asked(made(self._count), answer))
+        return answer
+
+    def close(self, error: RheosError) -> None:
+        """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
+        with self._lock:
+            self._closed = error
+            waiting = [*self._under_way.values(), *self._asked]
+            self._under_way.clear()
+            self._asked.clear()
+        for asked in waiting:
+            asked.answer.set_exception(error)
+
+    # --- for the master ---------------------------------------------------------------------------
+
+    def take(self) -> SavepointRequested | None:
+        """The next request, to be given to the coordinator."""
+        if not self._asked:
+            return None
+        with self._lock:
+            asked = self._asked.popleft()
+            self._under_way[asked.request.request] = asked
+        return asked.request
+
+    def ended(self, action: SavepointEnded) -> None:
+        with self._lock:
+            asked = self._under_way.pop(action.request)
+        if action.error is None:
+            asked.answer.set_result(asked.request.directory or "")
+        else:
+            asked.answer.set_exception(action.error)
+
+    def read(self, directory: str, thorough: bool) -> Event:
+        try:
+            store = self._open_store(directory)
+            savepoint = read_savepoint(store, directory)
+            if thorough:
+                verify_savepoint(store, savepoint, directory)
+            return SavepointRead(directory, savepoint)
+        except RheosError as error:
+            return SavepointUnreadable(directory, error)
+
+    def write(self, action: WriteSavepoint) -> Event:
+        """The manifest, and with it the savepoint."""
+        entry = action.entry
+        savepoint = Savepoint(
+            id=f"{self._job}-{entry.checkpoint}-{self._owner}",
+            job=self._job,
+            name=self._name,
+            version=VERSION,
+            taken_ms=entry.completed_ms,
+            entry=entry,
+        )
+        try:
+            write_savepoint(self._open_store(action.directory), savepoint)
+        except RheosError as error:
+            failed = CheckpointError(
+                f"the savepoint could not be written: {error.what}",
+                hint="look to the savepoint's directory; the job itself has lost nothing",
+            )
+            return SavepointNotWritten(action.request, failed)
+        return SavepointWritten(action.request)
+
+    def discard(self, directory: str) -> None:
+        with contextlib.suppress(OSError, RheosError):
+            discard_savepoint(self._open_store(directory))

@@ -1,0 +1,276 @@
+"""From what the slots of a job do to how many it should have, for `parallelism="auto"`. Pure.
+
+Every slot has a subtask of every operator, so what is scaled is the job. The controller is told once a
+second what share of their time the slots worked or were held up by others that did (in the rest they
+had nothing to do), how many rows the sources gave, and, where sources know it, how many wait in them.
+
+- Where slots have no time left (`FULL` of it, on average over `WIDEN_AFTER_MS`), the job gets so many
+  that they would have some (`TARGET`). Where rows wait in the sources, so many that they take in what
+  comes, and what has waited within `CATCH_UP_S`; where those that run will do that, it only waits.
+- Where fewer slots would still have time (`SPARE`), even for the most that was asked of them in a
+  while, it gets fewer. The while is a minute; longer where a rescale takes long, and twice as long each
+  time that fewer slots were soon too few.
+- Where more slots gave no more rows (one slot reads all of a split; what is outside, or the machine,
+  sets the pace), it stays as it is for a time.
+
+A rescale costs a checkpoint and a pause, in which rows pile up: so what slots do when an attempt has
+just begun is not looked at.
+
+Invariants: AS1, what is asked for is within the bounds and the slots. AS2, one step at most doubles the
+width. AS3, nothing is asked for until the last request is answered and its attempt has settled. AS4,
+under a load that stays, no step takes back the one before: the same work never fills a slot after a
+step down, nor spares one after a step up, as SPARE < TARGET < FULL.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil
+
+from rheos.runtimes.job import ScalingBounds
+
+OBSERVE_EVERY_MS = 1_000
+FULL = 0.85
+TARGET = 0.7
+SPARE = 0.6
+SETTLE_MS = 10_000
+WIDEN_AFTER_MS = 10_000
+NARROW_AFTER_MS = 60_000
+MOST_PATIENCE_MS = 3_600_000
+SOON_MS = 600_000
+"""What is taken back within this time was a mistake."""
+CATCH_UP_S = 60
+_BEHIND_S = 0.1
+"""Where less waits than comes in this time, there is nothing to catch up with."""
+_SHARE_OF_TIME = 20
+"""A job is not made narrower more often than once in so many times of what a rescale takes."""
+_WORTH = 0.8
+"""Of its slots, those that a narrower job may still have: fewer would not be worth a rescale."""
+_GAIN = 1.1
+"""More slots are to give so many times the rows."""
+NO_GAIN_FOR_MS = 600_000
+FIRST_RETRY_MS = 30_000
+MOST_RETRY_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLoad:
+    """What was seen of an attempt in the last second or so."""
+
+    shares: Sequence[float]
+    """Of each slot: how much of its time it worked, or was held up by others."""
+    rows_per_s: float
+    """That the sources gave."""
+    lag_rows: int | None = None
+    """That wait in the sources; None where they do not know."""
+    slots: int = 1_000_000
+    """That there are for the job, those that it has included."""
+
+
+class ScalingState(Enum):
+    SETTLING = "the attempt has just begun"
+    WATCHING = "its load was not seen for long enough yet"
+    STEADY = "its width fits its load"
+    CATCHING_UP = "it will soon have read what has waited"
+    ASKED = "it is being rescaled"
+    AT_BOUND = "it would be wider, and is as wide as it may be"
+    NO_SLOTS = "it would be wider, and there are no more slots"
+    UNEVEN = "one slot has no time left and others have: more of them would not help"
+    NO_GAIN = "more slots gave no more rows"
+    FAILED = "it could not be rescaled, and is tried again later"
+
+
+@dataclass(frozen=True, slots=True)
+class WidthChange:
+    parallelism: int
+    why: str
+    """In a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    at_ms: int
+    mean: float
+    most: float
+    rows_per_s: float
+    lag_rows: int | None
+
+
+class ScalingController:
+    """Of one driver. Times are monotonic, in ms."""
+
+    def __init__(self, bounds: ScalingBounds) -> None:
+        self.bounds = bounds
+        self.state = ScalingState.SETTLING
+        self._parallelism = 0
+        self._looks_from_ms = 0
+        self._seen: deque[_Seen] = deque()
+        self._asked_ms: int | None = None
+        self._patience_ms = NARROW_AFTER_MS
+        self._took_ms = 0
+        """The longest that a rescale took."""
+        self._narrowed_ms: int | None = None
+        self._before: tuple[float, int] | None = None
+        """Rows per second, and the width, before the job was made wider for want of time."""
+        self._no_gain_until_ms = 0
+        self._retry_ms = FIRST_RETRY_MS
+        self._not_before_ms = 0
+
+    # --- what happens to the job ------------------------------------------------------------------
+
+    def began(self, parallelism: int, now_ms: int) -> None:
+        """An attempt runs, for whatever reason. What was seen of the one before says nothing of it."""
+        if self._asked_ms is not None:
+            self._took_ms = max(self._took_ms, now_ms - self._asked_ms)
+        self._parallelism = parallelism
+        self._seen.clear()
+        self._looks_from_ms = now_ms + max(SETTLE_MS, 2 * self._took_ms)
+        self.state = ScalingState.SETTLING
+
+    def answered(self, done: bool, now_ms: int) -> None:
+        """The last request is settled: the job was rescaled, or was not."""
+        self._asked_ms = None
+        if done:
+            self._retry_ms = FIRST_RETRY_MS
+        else:
+            self._before = None
+            self._not_before_ms = now_ms + self._retry_ms
+            self._retry_ms = min(2 * self._retry_ms, MOST_RETRY_MS)
+
+    def observe(self, load: SlotLoad, now_ms: int) -> WidthChange | None:
+        """What to ask for now, if anything. `state` says why not."""
+        if self._asked_ms is not None:
+            self.state = ScalingState.ASKED
+            return None
+        if now_ms < self._looks_from_ms or not load.shares:
+            self.state = ScalingState.SETTLING
+            return None
+        self._see(load, now_ms)
+        self.state, change = self._decide(load, now_ms)
+        if change is not None:
+            assert change.parallelism <= 2 * self._parallelism or self._is_outside(), "AS2"
+            self._asked_ms = now_ms
+        return change
+
+    # --- the decision -----------------------------------------------------------------------------
+
+    def _see(self, load: SlotLoad, now_ms: int) -> None:
+        shares = [min(share, 1.0) for share in load.shares]
+        mean = sum(shares) / len(shares)
+        self._seen.append(_Seen(now_ms, mean, max(shares), load.rows_per_s, load.lag_rows))
+        while self._seen[0].at_ms < now_ms - max(self._patience(), WIDEN_AFTER_MS):
+            self._seen.popleft()
+
+    def _decide(self, load: SlotLoad, now_ms: int) -> tuple[ScalingState, WidthChange | None]:
+        if now_ms < self._not_before_ms:
+            return ScalingState.FAILED, None
+        if self._is_outside() and self._in_bounds(self._parallelism, load) != self._parallelism:
+            width = self._in_bounds(self._parallelism, load)
+            return ScalingState.ASKED, WidthChange(width, f"its bounds are {self.bounds}")
+        lately = [seen for seen in self._seen if seen.at_ms > now_ms - WIDEN_AFTER_MS]
+        if not self._covers(WIDEN_AFTER_MS, now_ms):
+            return ScalingState.WATCHING, None
+        mean = _mean([seen.mean for seen in lately])
+        if mean >= FULL:
+            return self._wider(mean, lately, load, now_ms)
+        self._before = None
+        if _mean([seen.most for seen in lately]) >= FULL:
+            return ScalingState.UNEVEN, None
+        return self._narrower(lately, now_ms)
+
+    def _wider(
+        self, mean: float, lately: Sequence[_Seen], load: SlotLoad, now_ms: int
+    ) -> tuple[ScalingState, WidthChange | None]:
+        rows_per_s = _mean([seen.rows_per_s for seen in lately])
+        if self._before is not None:
+            rows_before, width_before = self._before
+            self._before = None
+            if self._parallelism > width_before and rows_per_s <= rows_before * _GAIN:
+                self._no_gain_until_ms = now_ms + NO_GAIN_FOR_MS
+        if now_ms < self._no_gain_until_ms:
+            return ScalingState.NO_GAIN, None
+        waiting, needed = lately[-1].lag_rows or 0, _needed(lately, rows_per_s)
+        waited = max(seen.lag_rows or 0 for seen in lately)
+        if needed is not None and needed <= 1.0 and waited > rows_per_s * _BEHIND_S:
+            return ScalingState.CATCHING_UP, None
+        wanted = ceil(self._parallelism * max(needed or 1.0, 1.0) / TARGET)
+        width = self._in_bounds(min(wanted, 2 * self._parallelism), load)
+        if width <= self._parallelism:
+            most = self.bounds.most
+            at_bound = most is not None and self._parallelism >= most
+            return ScalingState.AT_BOUND if at_bound else ScalingState.NO_SLOTS, None
+        if self._narrowed_ms is not None:
+            soon = now_ms - self._narrowed_ms < SOON_MS
+            twice_ms = min(2 * self._patience_ms, MOST_PATIENCE_MS)
+            self._patience_ms = twice_ms if soon else NARROW_AFTER_MS
+            self._narrowed_ms = None
+        self._before = rows_per_s, self._parallelism
+        why = f"its slots had {1 - mean:.0%} of their time left"
+        why += f", {waiting:,} rows wait" if waiting else ""
+        return ScalingState.ASKED, WidthChange(width, why)
+
+    def _narrower(
+        self, lately: Sequence[_Seen], now_ms: int
+    ) -> tuple[ScalingState, WidthChange | None]:
+        if not self._covers(self._patience(), now_ms):
+            return ScalingState.STEADY, None
+        if (lately[-1].lag_rows or 0) > lately[-1].rows_per_s * CATCH_UP_S:
+            return ScalingState.CATCHING_UP, None
+        oldest, *others = [_mean([s.mean for s in w]) for w in _windows(self._seen, WIDEN_AFTER_MS)]
+        peak = max(others)
+        if oldest > peak * _GAIN:
+            return ScalingState.STEADY, None  # More was asked of it until then: soon it will be known.
+        width = max(ceil(peak * self._parallelism / SPARE), self.bounds.least)
+        if width > self._parallelism * _WORTH:
+            return ScalingState.STEADY, None
+        self._narrowed_ms = now_ms
+        self._no_gain_until_ms = 0
+        why = f"its slots had {1 - peak:.0%} of their time left for {self._patience() // 1000} s"
+        return ScalingState.ASKED, WidthChange(width, why)
+
+    # --- parts of it ------------------------------------------------------------------------------
+
+    def _patience(self) -> int:
+        return max(self._patience_ms, _SHARE_OF_TIME * self._took_ms)
+
+    def _covers(self, ms: int, now_ms: int) -> bool:
+        """Whether the attempt was looked at for so long."""
+        return self._looks_from_ms <= now_ms - ms
+
+    def _is_outside(self) -> bool:
+        most = self.bounds.most
+        return self._parallelism < self.bounds.least or (most is not None and self._parallelism > most)
+
+    def _in_bounds(self, width: int, load: SlotLoad) -> int:
+        """AS1."""
+        most = load.slots if self.bounds.most is None else min(self.bounds.most, load.slots)
+        return max(min(width, most), min(self.bounds.least, most), 1)
+
+
+def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
+    """How many times what the slots take in is asked of them: what comes, and what waits within
+    CATCH_UP_S. None where sources do not know what waits in them."""
+    first, last = seen[0], seen[-1]
+    if first.lag_rows is None or last.lag_rows is None or last.at_ms == first.at_ms:
+        return None
+    grown_per_s = (last.lag_rows - first.lag_rows) * 1000 / (last.at_ms - first.at_ms)
+    comes_per_s = max(rows_per_s + grown_per_s, 0.0)
+    return (comes_per_s + last.lag_rows / CATCH_UP_S) / max(rows_per_s, 1.0)
+
+
+def _windows(seen: Sequence[_Seen], length_ms: int) -> list[list[_Seen]]:
+    """One after the other, and what is left."""
+    windows: list[list[_Seen]] = []
+    for each in seen:
+        if windows and each.at_ms < windows[-1][0].at_ms + length_ms:
+            windows[-1].append(each)
+        else:
+            windows.append([each])
+    return windows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

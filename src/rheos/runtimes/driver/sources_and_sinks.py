@@ -1,0 +1,345 @@
+"""What the driver does by itself at a job's sources and sinks: look what input there is, and publish on
+recovery what the log promises."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rheos.connectors.calls.bounded_calls import UNDER_WAY
+from rheos.connectors.spark.dataframe import streams_in
+from rheos.core.checkpoint.events import WatchedSource
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.connectors.contract import Committer, Sink, Source, Split
+from rheos.core.connectors.outages import unpublished
+from rheos.core.errors import (
+    ConfigurationError,
+    InputError,
+    RheosError,
+    UnavailableError,
+)
+from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.core.protocol.control import CommittableHandle
+from rheos.core.protocol.elements import visible
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
+from rheos.core.protocol.shapes import TypeShape
+from rheos.core.shown import formatted_traceback, named_error
+
+_USUAL_S = 60.0
+"""Time that a connector's work on the driver may take before it counts as waiting for a server."""
+
+LOGGER = logging.getLogger("rheos")
+
+
+def sources(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Source]]:
+    return [
+        (planned, planned.spec.source)
+        for planned in plan.operators()
+        if isinstance(planned.spec, SourceSpec)
+    ]
+
+
+def stages(plan: PhysicalPlan) -> bool:
+    """Whether a source of the plan has something to write down, or may have."""
+    return any(type(source).staged is not Source.staged for _, source in sources(plan))
+
+
+def streams_beside(plan: PhysicalPlan) -> bool:
+    """Whether queries of Spark are to run beside the job for as long as it does."""
+    return any(not stream.bounded for _, source in sources(plan) for stream in streams_in(source))
+
+
+def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan of a run that stops with what its sources have now; one whose sources all end does so as
+    ever. Raises RheosError, with the user's line."""
+    if all(source.bounded for _, source in sources(plan)):
+        return plan
+
+    def until_now(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
+        return replace(spec, source=spec.source.as_of_now(), until_now=True)
+
+    return replace(plan, chains=tuple(_with_source(chain, until_now) for chain in plan.chains))
+
+
+def read_until_now(plan: PhysicalPlan) -> frozenset[OperatorId]:
+    """All sources of such a run; none of another."""
+    return frozenset(
+        planned.id
+        for planned in plan.operators()
+        if isinstance(planned.spec, SourceSpec) and planned.spec.until_now
+    )
+
+
+def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
+    """The plan with its sources made ready to be read again, each below a folder of its own. To be
+    released (`release_sources`). Raises RheosError, with the user's line."""
+    staged: list[Chain] = []
+    try:
+        for chain in plan.chains:
+            ready = _staged_chain(chain, folder)
+            staged.append(ready)
+    except BaseException:
+        release_sources(replace(plan, chains=tuple(staged)))
+        raise
+    return replace(plan, chains=tuple(staged))
+
+
+def release_sources(plan: PhysicalPlan) -> None:
+    """The job has ended: so does what its sources have begun beside it."""
+    for _, source in sources(plan):
+        with contextlib.suppress(Exception):
+            source.released()
+
+
+def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
+    """Where no query can run beside the job. Raises ConfigurationError, with the user's line."""
+    for planned, source in sources(plan):
+        if any(not stream.bounded for stream in streams_in(source)):
+            raise ConfigurationError(
+                "a stream of Spark is read by a query that runs beside the job, in real time",
+                site=planned.site,
+                operator=planned.name,
+                hint=hint,
+            )
+
+
+def _staged_chain(chain: Chain, folder: str) -> Chain:
+    def staged(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
+        source = spec.source.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+        return replace(spec, source=source)
+
+    return _with_source(chain, staged)
+
+
+def _with_source(chain: Chain, changed: Callable[[PlannedOperator, SourceSpec], SourceSpec]) -> Chain:
+    """The chain with another source in place of its own, where it has one."""
+    head = chain.operators[0]
+    if not isinstance(head.spec, SourceSpec):
+        return chain
+    with _located(head):
+        spec = changed(head, head.spec)
+    return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
+
+
+def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
+    """The splits of every source. Raises InputError, with the user's line, where input is missing;
+    warns of a source that may find some later, and should have had one."""
+    splits: dict[OperatorId, Sequence[Split]] = {}
+    for planned, source in sources(plan):
+        with _located(planned):
+            found = splits[planned.id] = source.splits()
+        if not found and (warning := _nothing_found(planned, source)) is not None:
+            LOGGER.warning("%s", warning)
+    return splits
+
+
+def _nothing_found(planned: PlannedOperator, source: Source) -> RheosError | None:
+    """The warning that it has no split, where it has one to give."""
+    warning = source.nothing_found()
+    return None if warning is None else warning.located(site=planned.site, operator=planned.name)
+
+
+def watched_sources(
+    plan: PhysicalPlan, splits: Mapping[OperatorId, Sequence[Split]]
+) -> dict[OperatorId, WatchedSource]:
+    """The sources that are listed anew while the job runs; `splits` are those that it begins with."""
+    return {
+        planned.id: WatchedSource(
+            every_ms,
+            frozenset(split.id for split in splits.get(planned.id, ())),
+            planned.name,
+            forgets=source.forget_ms is not None,
+            nothing_found=_nothing_found(planned, source),
+        )
+        for planned, source in sources(plan)
+        if (every_ms := source.discovery_ms) is not None
+    }
+
+
+def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
+    """What a source that is watched has now. May take long. Raises RheosError, with the user's line."""
+    assert isinstance(planned.spec, SourceSpec)
+    source = planned.spec.source
+    with _located(planned):
+        try:
+            splits = tuple(source.discover())
+        except RheosError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"new splits of {source.describe()} cannot be listed: {named_error(error)}",
+                hint="it was tried several times: can the driver reach the input?",
+                detail=formatted_traceback(error),
+            ) from error
+        for split in splits:
+            if not isinstance(split, Split) or split.phase != source.discovery_phase:
+                raise InputError(
+                    f"what {source.describe()} gives as found is no split of it: {split!r}",
+                    hint="Source.discover gives splits of the phase Source.discovery_phase",
+                )
+    return splits
+
+
+def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
+
+    def prepared(planned: PlannedOperator, sink: Sink) -> Sink:
+        return sink.prepared(visible(planned.ports[0].schema), (plan.name, planned.id))
+
+    return _with_sinks(plan, prepared)
+
+
+def _with_sinks(plan: PhysicalPlan, changed: Callable[[PlannedOperator, Sink], Sink]) -> PhysicalPlan:
+    """The plan with other sinks in place of its own."""
+
+    def with_sink(planned: PlannedOperator) -> PlannedOperator:
+        if not isinstance(planned.spec, SinkSpec):
+            return planned
+        with _located(planned):
+            sink = changed(planned, planned.spec.sink)
+        return replace(planned, spec=replace(planned.spec, sink=sink))
+
+    chains = tuple(
+        replace(chain, operators=tuple(map(with_sink, chain.operators))) for chain in plan.chains
+    )
+    return replace(plan, chains=chains)
+
+
+def sinks_stage(plan: PhysicalPlan) -> bool:
+    """Whether a sink of the plan needs a folder for what is not yet committed, or may."""
+    sinks = (each.spec.sink for each in plan.operators() if isinstance(each.spec, SinkSpec))
+    return any(type(sink).staged is not Sink.staged for sink in sinks)
+
+
+def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
+    """The plan with its sinks given a folder each, below `folder`, for what is not yet committed."""
+    return _with_sinks(
+        plan, lambda planned, sink: sink.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+    )
+
+
+def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
+    """The sinks whose output the driver publishes."""
+    return frozenset(planned.id for planned, committer in _committers(plan) if committer.on_driver)
+
+
+def publishes(plan: PhysicalPlan) -> bool:
+    """Return whether a sink of the plan commits what it has staged."""
+    return bool(_committers(plan))
+
+
+def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
+    """What the columns are that sinks write into, where these are not their own."""
+    return {
+        planned.id: target
+        for planned in plan.operators()
+        if isinstance(planned.spec, SinkSpec)
+        and (target := planned.spec.sink.target_shape()) is not None
+    }
+
+
+def check_targets(plan: PhysicalPlan) -> None:
+    """Of a job that begins with nothing. Raises ConfigurationError, with the user's line, where a sink
+    must not write beside what is there."""
+    for planned, committer in _committers(plan):
+        with _located(planned):
+            committer.check()
+
+
+def begin_targets(plan: PhysicalPlan) -> None:
+    """Makes the sinks' targets ready for the rows of a job that begins with nothing, before any of them
+    is published. Raises RheosError, with the user's line."""
+    for planned, committer in _committers(plan):
+        with _located(planned), _publishing():
+            committer.begin()
+
+
+def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHandle]) -> None:
+    """Commit what sinks have staged. A sink whose target is unavailable does not hold up the others.
+
+    Args:
+        plan: the job's plan.
+        log: the identity of the job's log.
+        listed: what a checkpoint lists.
+
+    Raises RheosError, with the sink's place: that of the first sink that could not commit.
+    """
+    payloads = _by_operator(listed)
+    unavailable: RheosError | None = None
+    for planned, committer in _committers(plan):
+        if planned.id not in payloads:
+            continue
+        try:
+            with _located(planned), _publishing():
+                committer.of_log(log).commit(payloads[planned.id])
+        except UnavailableError as error:
+            unavailable = unavailable or error
+    if unavailable is not None:
+        raise unavailable
+
+
+def publish(
+    plan: PhysicalPlan, job: JobId, log: str, attempt: Attempt, checkpoint: CheckpointCompleted | None
+) -> None:
+    """Commits what the checkpoint lists and aborts what attempts before `attempt` staged beside it.
+
+    Raises RheosError, with the sink's place.
+    """
+    # Sinks may share a place: so all of them commit before any clears what is stale.
+    publish_listed(plan, log, checkpoint.committables if checkpoint else [])
+    abort_stale(plan, job, attempt, checkpoint)
+
+
+def abort_stale(
+    plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
+) -> None:
+    """Aborts what attempts before `attempt` staged, but for what the checkpoint lists.
+
+    Raises RheosError, with the sink's place.
+    """
+    payloads = _by_operator(checkpoint.committables if checkpoint else [])
+    for planned, committer in _committers(plan):
+        with _located(planned), _publishing():
+            committer.abort_stale(job, attempt, payloads.get(planned.id, []))
+
+
+def _committers(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Committer]]:
+    return [
+        (planned, committer)
+        for planned in plan.operators()
+        if isinstance(planned.spec, SinkSpec)
+        and (committer := planned.spec.sink.committer()) is not None
+    ]
+
+
+def _by_operator(listed: Iterable[CommittableHandle]) -> dict[OperatorId, list[bytes]]:
+    payloads: dict[OperatorId, list[bytes]] = {}
+    for handle in listed:
+        payloads.setdefault(handle.operator, []).append(handle.payload)
+    return payloads
+
+
+@contextlib.contextmanager
+def _publishing() -> Iterator[None]:
+    """Within it, an error of a committer becomes a RheosError."""
+    try:
+        yield
+    except RheosError:
+        raise
+    except Exception as error:
+        raise unpublished(error, "the last checkpoint") from error
+
+
+@contextlib.contextmanager
+def _located(planned: PlannedOperator) -> Iterator[None]:
+    """Within it, errors get the place of the operator, and a call that does not return is reported."""
+    try:
+        with UNDER_WAY.watched(f"the connector of {planned.name!r}", _USUAL_S):
+            yield
+    except RheosError as error:
+        error.located(site=planned.site, operator=planned.name)
+        raise

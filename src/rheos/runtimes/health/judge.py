@@ -1,0 +1,114 @@
+"""The health of a job from what the kinds of findings have found, and since when each holds. Pure: the
+caller passes the clocks.
+
+A finding is the same from one moment to the next if its kind, operator, subtask and server are. Its
+`since` is the earlier of what a metric says and of the moment when it was found first, so it survives a
+new attempt of the job, whose metrics begin again. A finding that was gone for less than a minute
+continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rheos.core.metrics.event_log import iso_time
+from rheos.core.metrics.health import FindingKind, HealthState, JobFinding, JobHealth, Severity
+from rheos.runtimes.health.kinds import KINDS
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, span
+
+CONTINUES_US = 10_000_000
+"""A finding that was gone for longer must hold for its `shown_after_ms` again."""
+REMEMBERED_US = 60_000_000
+"""How long the beginning of a finding that is gone is remembered."""
+MOST_FINDINGS = 20
+"""Number of findings that a health shows: the gravest."""
+
+
+@dataclass(frozen=True)
+class HeldSince:
+    """A finding that holds, or held until a moment ago."""
+
+    since_us: int
+    seen_us: int
+    """When it was found last."""
+    first_us: int
+    """When it was found first without a gap; `since_us` may be earlier."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the next moment needs of the ones before it."""
+
+    standing: Mapping[tuple[object, ...], HeldSince] = field(default_factory=dict)
+    state: HealthState = HealthState.HEALTHY
+    state_us: int | None = None
+    """Since when the job is in that state; None before the first moment."""
+
+
+def health(seen: JobMoment, before: Memory, now_ms: int) -> tuple[JobHealth, Memory]:
+    """Return the health of a job, and what the next call needs.
+
+    Args:
+        seen: the job at this moment.
+        before: the memory that the last call returned; `Memory()` at first.
+        now_ms: this moment by the wall clock, in ms since the epoch.
+    """
+    now_us = seen.now_us
+    standing = {
+        identity: each
+        for identity, each in before.standing.items()
+        if now_us - each.seen_us < REMEMBERED_US
+    }
+    findings = []
+    for kind, declared in KINDS.items():
+        for found in declared.find(seen):
+            identity = found.identity(kind)
+            began = _standing(found, standing.get(identity), now_us)
+            standing[identity] = began
+            if now_us - began.first_us >= declared.shown_after_ms * 1000:
+                findings.append(_finding(kind, found, began, now_us, now_ms))
+    ranks = list(Severity)
+    findings.sort(key=lambda each: (-ranks.index(each.severity), each.since_ms))
+    state = findings[0].severity.state if findings else HealthState.HEALTHY
+    state_us = before.state_us
+    if state_us is None or state is not before.state:
+        # A job that became stuck is stuck since its cause, not since somebody looked.
+        caused = [now_us - each.for_ms * 1000 for each in findings if each.severity.state is state]
+        state_us = min(caused, default=now_us) if state is not HealthState.HEALTHY else now_us
+    for_ms = max(now_us - state_us, 0) // 1000
+    judged = JobHealth(
+        state=state,
+        since_ms=now_ms - for_ms,
+        since=iso_time(now_ms - for_ms),
+        for_ms=for_ms,
+        at_ms=now_ms,
+        findings=findings[:MOST_FINDINGS],
+    )
+    return judged, Memory(standing, state, state_us)
+
+
+def _standing(found: Detected, before: HeldSince | None, now_us: int) -> HeldSince:
+    measured_us = now_us if found.for_ms is None else now_us - int(found.for_ms * 1000)
+    if before is None:
+        return HeldSince(measured_us, now_us, now_us)
+    first_us = before.first_us if now_us - before.seen_us < CONTINUES_US else now_us
+    return HeldSince(min(before.since_us, measured_us), now_us, first_us)
+
+
+def _finding(
+    kind: FindingKind, found: Detected, began: HeldSince, now_us: int, now_ms: int
+) -> JobFinding:
+    for_ms = max(now_us - began.since_us, 0) // 1000
+    return JobFinding(
+        kind=kind,
+        severity=found.severity,
+        what=found.what.replace(FOR, span(for_ms)),
+        what_to_do=found.what_to_do,
+        since_ms=now_ms - for_ms,
+        since=iso_time(now_ms - for_ms),
+        for_ms=for_ms,
+        operator=found.operator,
+        subtask=found.subtask,
+        server=found.server,
+    )

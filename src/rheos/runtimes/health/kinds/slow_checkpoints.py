@@ -1,0 +1,76 @@
+"""Checkpoints do not fail, but take longer than their interval, or do not complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import Figure
+from rheos.core.metrics.health import Severity
+from rheos.runtimes.health.check import HealthCheck
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number
+
+SLOW_MS = 5_000
+LATE_INTERVALS = 3
+LATE_MS = 30_000
+STUCK_INTERVALS = 5
+STUCK_MS = 120_000
+_PARTS: dict[Figure, str] = {
+    f.ALIGN: "in the alignment of barriers: rows wait in front of a slow operator. Remove the "
+    "back-pressure, or set unaligned_after",
+    f.SYNC: "in the synchronous part, while processing stands still: look at the operators with much "
+    "state",
+    f.ASYNC: "in writing state: is the checkpoint directory slow, or the state large?",
+}
+
+
+def stuck_after_ms(config: CheckpointConfig) -> float:
+    """Return the time without a complete checkpoint after which output counts as stuck."""
+    return max(STUCK_INTERVALS * _period_ms(config), STUCK_MS)
+
+
+def _period_ms(config: CheckpointConfig) -> float:
+    return (config.interval_ms or 0) + config.min_pause_ms
+
+
+def _find(seen: JobMoment) -> Iterator[Detected]:
+    status, config = seen.status, seen.checkpoint
+    if not seen.runs or config.interval_ms is None or status.checkpoint_failure is not None:
+        return
+    period_ms = _period_ms(config)
+    ages_ms = [number(reading) for reading in seen.of(f.SINCE_CHECKPOINT)]
+    age_ms, took_ms = max(ages_ms, default=0.0), status.last_checkpoint_ms or 0
+    if age_ms >= max(LATE_INTERVALS * period_ms, LATE_MS):
+        yield Detected(
+            severity=Severity.STUCK if age_ms >= stuck_after_ms(config) else Severity.DEGRADED,
+            what=f"no checkpoint has completed for {FOR}, and one is due each "
+            f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish nothing",
+            what_to_do="`rheos events --trace` has which subtasks have acknowledged the open one; a "
+            "subtask that has not is behind rows, or does not answer",
+            for_ms=age_ms,
+        )
+    elif took_ms > max(period_ms, SLOW_MS):
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"the newest checkpoint has taken {took_ms / 1000:.1f} s, longer than the interval of "
+            f"{config.interval_ms / 1000:g} s",
+            what_to_do=_where(seen),
+        )
+
+
+def _where(seen: JobMoment) -> str:
+    parts = {figure: max(map(number, seen.of(figure)), default=0.0) for figure in _PARTS}
+    longest = max(parts, key=lambda figure: parts[figure])
+    if not parts[longest]:
+        return "`rheos checkpoints` shows what each checkpoint has cost"
+    return f"most of the time, {parts[longest] / 1000:.1f} s, was spent {_PARTS[longest]}"
+
+
+DECLARED = HealthCheck(
+    find=_find,
+    means="no checkpoint has completed for three intervals, and for 30 s at least; or the newest took "
+    "longer than the interval, and than 5 s. Stuck after five intervals, and two minutes at least",
+    cause="barriers wait behind rows (back-pressure), state is large, or the directory is slow",
+    remedy="remove the back-pressure, set `unaligned_after`, or lengthen the interval",
+)

@@ -1,0 +1,148 @@
+"""What the kinds of findings look at: a job at one moment, and what it was before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.metrics.figures import Figure
+from rheos.core.metrics.health import FindingKind, Severity
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.outline import OutlinedChain, OutlinedOperator, PlanOutline
+from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.health.rates import rates, shares
+from rheos.runtimes.job import JobState, JobStatus, OperatorStatus
+
+FOR = "{for}"
+"""Stands in a sentence for how long the finding has held; the judge knows."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """Totals of the operators at an earlier moment."""
+
+    at_us: int
+    """Time by the monotonic clock."""
+    operators: tuple[OperatorStatus, ...]
+
+
+@dataclass(frozen=True)
+class JobMoment:
+    """A job at one moment. Times with `_us` are by the driver's monotonic clock."""
+
+    status: JobStatus
+    outline: PlanOutline
+    figures: JobFigures
+    now_us: int
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    past: Sequence[Past] = ()
+    """Earlier moments of the last ten minutes, the oldest first."""
+    restarts_us: Sequence[int] = ()
+    """Times of the restarts of the last hour, under earlier drivers too, and of takeovers; the oldest
+    first."""
+    earlier_cause: str | None = None
+    """Why the job restarted last under an earlier driver, or was taken over."""
+    state_us: int = 0
+    """Time since when the job is in its state (`status.state`)."""
+    stepped_us: int | None = None
+    """Time of the last step of the driver; None if steps are not watched."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job runs, so that its metrics are those of this moment."""
+        return self.status.state is JobState.RUNNING
+
+    @cached_property
+    def _by_figure(self) -> dict[str, list[Reading]]:
+        found: dict[str, list[Reading]] = {}
+        for reading in self.figures.readings:
+            found.setdefault(reading.figure, []).append(reading)
+        return found
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Reading]]:
+        found: dict[tuple[str, str], list[Reading]] = {}
+        for reading in self.figures.readings:
+            if reading.at:
+                found.setdefault((reading.figure, reading.at[0]), []).append(reading)
+        return found
+
+    def of_place(self, figure: Figure, place: str) -> Sequence[Reading]:
+        """Return the readings of a metric at an operator, chain or edge."""
+        return self._by_place.get((figure.name, place), ())
+
+    def of(self, figure: Figure) -> Sequence[Reading]:
+        """Return the readings of a metric."""
+        return self._by_figure.get(figure.name, ())
+
+    def most(self, figure: Figure, operator: str) -> float | None:
+        """Return the largest reading of a metric over the subtasks of an operator, or None."""
+        found = [number(r) for r in self.of_place(figure, operator)]
+        return max(found, default=None)
+
+    def least(self, figure: Figure, operator: str) -> float | None:
+        """Return the smallest reading of a metric over the subtasks of an operator, or None."""
+        found = [number(r) for r in self.of_place(figure, operator)]
+        return min(found, default=None)
+
+    def rates(self, figure: Figure, place: str) -> dict[int, float]:
+        """Return the growth per second of a counter at an operator, chain or edge, by subtask."""
+        return rates(self.of_place(figure, place), place)
+
+    def shares(self, figure: Figure, chain: str) -> dict[int, float]:
+        """Return the share of its time that each subtask spent, of a counter of milliseconds."""
+        return shares(self.of_place(figure, chain), chain)
+
+    def operators(self) -> Iterator[tuple[OutlinedChain, OutlinedOperator]]:
+        """Yield the operators of the plan, each with its chain."""
+        for chain in self.outline.chains:
+            for operator in chain.operators:
+                yield chain, operator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What a kind has found. The judge makes a finding of it."""
+
+    severity: Severity
+    what: str
+    what_to_do: str
+    for_ms: float | None = None
+    """How long it has held, if a metric says so; None: since it was found first."""
+    operator: str | None = None
+    subtask: int | None = None
+    server: str | None = None
+    about: str = ""
+    """Distinguishes findings of one kind with equal operator, subtask and server, such as splits."""
+
+    def identity(self, kind: FindingKind) -> tuple[object, ...]:
+        """Return what identifies the finding from one moment to the next."""
+        return kind, self.operator, self.subtask, self.server, self.about
+
+
+def number(reading: Reading) -> float:
+    """Return the value of a reading of a counter or gauge."""
+    assert not isinstance(reading.value, Accumulated), "no histogram is read here"
+    return reading.value
+
+
+def span(ms: float) -> str:
+    """Return a duration for a sentence: "90 s", "3 min", "5 h", "2 days"."""
+    seconds = ms / 1000
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def times(count: int) -> str:
+    """Return "once", "2 times", "3 times"."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def chain_name(chain: OutlinedChain) -> str:
+    """Return the names of a chain's operators, quoted."""
+    return repr(" > ".join(operator.name for operator in chain.operators))

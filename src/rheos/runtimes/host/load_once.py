@@ -1,0 +1,63 @@
+"""What is loaded once in each process of a worker, however many functions and subtasks use it there."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from rheos.core.errors import ProgramError
+
+T = TypeVar("T")
+
+_loaded: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+class LoadOnce(Generic[T]):
+    """See `load_once`."""
+
+    def __init__(self, loader: Callable[[], T]) -> None:
+        if not callable(loader):
+            raise ProgramError(
+                f"load_once() takes a function, not {loader!r}",
+                hint="write model = rh.load_once(load_model), and model() where it is used",
+            )
+        self._loader = loader
+        self._id = uuid.uuid4().hex
+        """It goes with the program: all copies of it in a process are one."""
+
+    def __call__(self) -> T:
+        """What was loaded. The first call in a process loads it, and others wait for that. Raises what
+        the loader raises; then the next call tries again."""
+        try:
+            found: T = _loaded[self._id]
+            return found
+        except KeyError:
+            pass
+        with _lock:
+            if self._id not in _loaded:
+                _loaded[self._id] = self._loader()
+            found = _loaded[self._id]
+            return found
+
+    def __deepcopy__(self, memo: object) -> LoadOnce[T]:
+        return self
+
+
+def load_once(loader: Callable[[], T]) -> LoadOnce[T]:
+    """Something that is loaded once in each worker process, when it is first used there, and stays
+    there as long as the process: a model for `map_batches`.
+
+    ```python
+    model = rh.load_once(lambda: joblib.load("model.joblib"))
+
+    def score(batch: pl.DataFrame) -> pl.DataFrame:
+        return batch.with_columns(score=model().predict(batch["text"]))
+    ```
+
+    In the continuous runtime a process is a slot of an attempt: all operators of the slot share it. In
+    batch, Spark's processes serve one task after the other.
+    """
+    return LoadOnce(loader)

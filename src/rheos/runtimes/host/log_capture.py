@@ -1,0 +1,96 @@
+"""What is logged in a worker, by the program and by libraries: kept until it is sent to the driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from contextlib import suppress
+
+from rheos.connectors.calls.at_work import operator_here
+from rheos.connectors.client_logs import OncePerWhile, is_of_client
+from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
+
+MAX_LINES = 1000
+SENT_EVERY_S = 0.25
+"""So a worker sends 4000 lines a second at the most; what is more is counted."""
+
+
+class LogCapture(logging.Handler):
+    """Of one slot, from `open` to `close`. It logs from any thread; the slot's own thread takes.
+
+    Warnings of the program still go to stderr where it has set up no logging: a handler of ours changes
+    nothing of what is seen there. Those of Rheos and of client libraries go to the job's log alone;
+    a message that a client repeats passes once per while.
+    """
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._lines: deque[LogLine] = deque()
+        self._dropped = 0
+        self._next_s = 0.0
+        self._level_before = logging.WARNING
+        self._once = OncePerWhile()
+
+    def open(self) -> None:
+        root = logging.getLogger()
+        self._level_before = root.level
+        root.setLevel(min(self.level, root.level or self.level))
+        root.addHandler(self)
+
+    def close(self) -> None:
+        root = logging.getLogger()
+        if self in root.handlers:
+            root.removeHandler(self)
+            root.setLevel(self._level_before)
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        of_client = is_of_client(record.name)
+        if of_client and not self._once.filter(record):
+            return
+        if len(self._lines) < MAX_LINES:
+            try:
+                self._lines.append(_line(record))
+            except Exception:
+                self.handleError(record)  # Of a message that does not go with its arguments.
+        else:
+            self._dropped += 1
+        if not of_client and record.name.partition(".")[0] != "rheos":
+            as_before(record, self)
+
+    def is_due(self) -> bool:
+        """Whether there are lines, and the last were taken a while ago."""
+        return bool(self._lines) and time.monotonic() >= self._next_s
+
+    def take(self) -> tuple[list[LogLine], int]:
+        """The lines, and how many were dropped."""
+        self._next_s = time.monotonic() + SENT_EVERY_S
+        lines: list[LogLine] = []
+        with suppress(IndexError):
+            while len(lines) < MAX_LINES:
+                lines.append(self._lines.popleft())
+        dropped, self._dropped = self._dropped, 0
+        return lines, dropped
+
+
+def as_before(record: logging.LogRecord, ours: logging.Handler) -> None:
+    """Prints a warning where Python would: it does so only while there is no handler at all."""
+    others = [handler for handler in logging.getLogger().handlers if handler is not ours]
+    last = logging.lastResort
+    if not others and last is not None and record.levelno >= last.level:
+        last.handle(record)
+
+
+def _line(record: logging.LogRecord) -> LogLine:
+    error = ""
+    if record.exc_info:
+        error = logging.Formatter().formatException(record.exc_info)[-MAX_ERROR_CHARS:]
+    return LogLine(
+        at_ms=int(record.created * 1000),
+        level=record.levelno,
+        logger=record.name[:200],
+        message=record.getMessage()[:MAX_MESSAGE_CHARS],
+        operator=operator_here(),
+        error=error,
+    )

@@ -1,0 +1,46 @@
+"""Many bytes for another process of this machine: a file in memory, whose descriptor is sent.
+
+A socket takes so much at once, and the rest when the reader has read: a file has room for all of it.
+The reader copies it, so nothing that the writer does to it later is seen, and no descriptor stays open.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from rheos.core.errors import TransportError
+
+AVAILABLE = hasattr(os, "memfd_create")
+"""Linux has it."""
+
+
+def write_memory_file(data: pa.Buffer) -> int:
+    """A descriptor of a new file with the bytes; the caller closes it. Raises OSError where there are
+    no more descriptors, or no more memory."""
+    descriptor = os.memfd_create("rheos", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_memory_file(descriptor: int, size_bytes: int) -> memoryview:
+    """The bytes of a peer's file; closes the descriptor. Raises TransportError where it has fewer."""
+    data = memoryview(pa.allocate_buffer(size_bytes))
+    at = 0
+    try:
+        while at < size_bytes and (read := os.preadv(descriptor, [data[at:]], at)):
+            at += read
+    except OSError as error:
+        raise TransportError(f"a peer's payload cannot be read: {error}") from error
+    finally:
+        os.close(descriptor)
+    if at < size_bytes:
+        raise TransportError(f"a peer's payload has {at} bytes, not {size_bytes}")
+    return data.toreadonly()

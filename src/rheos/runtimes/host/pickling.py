@@ -1,0 +1,100 @@
+"""What is sent to other processes, as bytes: what the user's script (`__main__`) defines goes by value.
+
+The pickler is that of PySpark (`pyspark.cloudpickle`), which its workers have, too. It is one file that
+needs nothing of PySpark: where that was not imported, it is read by itself. So a simulated job, which
+sends nothing, finds in milliseconds what would keep its program from being sent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.nodes import SinkSpec
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.shown import message_of
+
+_CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
+_BY_ITSELF = "rheos.runtimes.host._cloudpickle"
+_MSGSPEC_NOTES = "__msgspec_cache__"
+
+
+def pack(value: Any, operators: Iterable[PlannedOperator] = ()) -> bytes:
+    """The value for a worker. Raises ProgramError where something of the program cannot be pickled: of
+    the operator's line, where it is one of `operators` that cannot."""
+    try:
+        return _dumped(value)
+    except ProgramError:
+        check(operators)
+        raise
+
+
+def check(operators: Iterable[PlannedOperator]) -> None:
+    """Raises ProgramError, with its line, where one of the operators cannot be sent to a worker."""
+    for planned in operators:
+        spec = planned.spec
+        if isinstance(spec, SinkSpec) and spec.sink.in_process:
+            continue
+        try:
+            _dumped(spec)
+        except ProgramError as error:
+            raise error.located(site=planned.site, operator=planned.name) from error.__cause__
+
+
+def _dumped(value: Any) -> bytes:
+    out = io.BytesIO()
+    try:
+        _pickler()(out).dump(value)
+    except Exception as error:
+        raise ProgramError(
+            f"the program cannot be sent to the workers: {message_of(error)}",
+            hint="functions take with them what they refer to, and locks, files and connections cannot "
+            "be sent: make these in open()",
+        ) from error
+    return out.getvalue()
+
+
+def _pickler() -> type[Any]:
+    cloudpickle = _cloudpickle()
+    found: type[Any] | None = vars(cloudpickle).get("_RheosPickler")
+    if found is not None:
+        return found
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[name-defined,misc]
+        """Leaves out what msgspec notes on a record class once it has coded one in this process: it
+        cannot be pickled, and is made again where it is missing."""
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
+                delattr(obj, _MSGSPEC_NOTES)
+            return super().reducer_override(obj)
+
+    vars(cloudpickle)["_RheosPickler"] = Pickler
+    return Pickler
+
+
+def _cloudpickle() -> ModuleType:
+    """PySpark's own where PySpark is there: only its pickles are read by workers."""
+    if "pyspark" in sys.modules:
+        return importlib.import_module(_CLOUDPICKLE)
+    if _BY_ITSELF in sys.modules:
+        return sys.modules[_BY_ITSELF]
+    package = importlib.util.find_spec("pyspark")
+    assert package is not None, "PySpark is what Rheos stands on"
+    assert package.origin is not None
+    file = Path(package.origin).parent / "cloudpickle" / "cloudpickle.py"
+    spec = importlib.util.spec_from_file_location(_BY_ITSELF, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Its pickles name it, and are only made where it is found by that name.
+    sys.modules[_BY_ITSELF] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,81 @@
+"""What a worker's process says of itself: memory, processor time, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+
+from rheos.connectors.calls.bounded_calls import UNDER_WAY
+from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.figures import Figure
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.host.memory_room import memory_room
+
+_LONG_WAIT_S = 2.0
+_CALL_CHARS = 300
+
+
+class ProcessFigures:
+    """Counts from when it is made: made once in a process. Called for each report."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._cpu_s = time.process_time()
+        self._gc_began_ns = 0
+        self._gc_ns = 0
+        self._gc_runs = 0
+        gc.callbacks.append(self._collecting)
+
+    def _collecting(self, phase: str, _info: Mapping[str, Any]) -> None:
+        if phase == "start":
+            self._gc_began_ns = time.perf_counter_ns()
+        else:
+            self._gc_ns += time.perf_counter_ns() - self._gc_began_ns
+            self._gc_runs += 1
+
+    def __call__(self) -> list[Reading]:
+        return [
+            *_server_wait(f.SERVER_WAIT),
+            *_servers_away(),
+            *_memory(),
+            Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
+            Reading(f.MEMORY.name, (), self._process.memory_info().rss),
+            Reading(f.GC_RUNS.name, (), self._gc_runs),
+            Reading(f.GC_TIME.name, (), self._gc_ns / 1e6),
+        ]
+
+    def close(self) -> None:
+        gc.callbacks.remove(self._collecting)
+
+
+def _servers_away() -> list[Reading]:
+    return [
+        Reading(f.SERVER_AWAY.name, (what[:_CALL_CHARS],), away_s * 1000)
+        for what, away_s in SERVERS_AWAY.waits()
+    ]
+
+
+def _memory() -> list[Reading]:
+    room = memory_room()
+    return [
+        Reading(f.MEMORY_USED.name, (), room.used_bytes),
+        Reading(f.MEMORY_LIMIT.name, (), room.limit_bytes),
+    ]
+
+
+def driver_readings() -> list[Reading]:
+    """Return what the driver's process says of itself: the call that waits longest for a server."""
+    return _server_wait(f.DRIVER_WAIT)
+
+
+def _server_wait(figure: Figure) -> list[Reading]:
+    longest = UNDER_WAY.longest_wait()
+    if longest is None or longest[1] < _LONG_WAIT_S:
+        return []
+    call, wait_s = longest
+    return [Reading(figure.name, (call[:_CALL_CHARS],), wait_s * 1000)]

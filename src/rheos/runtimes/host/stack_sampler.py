@@ -1,0 +1,76 @@
+"""Looks at where a thread is, every few milliseconds for a while, from another thread."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import PurePath
+from types import CodeType, FrameType
+
+from rheos.core.protocol.stacks import MOST_CHARACTERS, MOST_FRAMES, MOST_STACKS, StackProfile
+
+OTHERS = "(others)"
+"""Stands for stacks beyond those that are told apart."""
+
+
+class StackSampler:
+    """Of one thread. `done` is called from the sampling thread, and hands what was found on."""
+
+    def __init__(self, thread_id: int, within: CodeType | None = None) -> None:
+        """Of frames, those of the function `within` and further in."""
+        self._thread_id = thread_id
+        self._within = within
+        self._over = threading.Event()
+        self._sampling: threading.Thread | None = None
+
+    def begin(
+        self, subtask: int, for_ms: int, every_ms: int, done: Callable[[StackProfile], None]
+    ) -> bool:
+        """False where it samples already: one at a time."""
+        if self._sampling is not None and self._sampling.is_alive():
+            return False
+
+        def sample() -> None:
+            seen: Counter[str] = Counter()
+            for _ in range(max(for_ms // every_ms, 1)):
+                if self._over.wait(every_ms / 1000):
+                    return
+                frame = sys._current_frames().get(self._thread_id)
+                if frame is None:
+                    break
+                stack = folded(frame, self._within)
+                del frame  # It holds all that the thread works with.
+                seen[stack if stack in seen or len(seen) < MOST_STACKS else OTHERS] += 1
+            done(
+                StackProfile(
+                    subtask=subtask, every_ms=every_ms, samples=seen.total(), stacks=dict(seen)
+                )
+            )
+
+        self._sampling = threading.Thread(target=sample, name="rheos-sampler", daemon=True)
+        self._sampling.start()
+        return True
+
+    def close(self) -> None:
+        """What is under way is dropped. Does not wait for longer than one sample."""
+        self._over.set()
+        if self._sampling is not None:
+            self._sampling.join(1.0)
+
+
+def folded(frame: FrameType | None, within: CodeType | None = None) -> str:
+    """The frames from the outermost inward; of a stack that is too deep the innermost."""
+    names: list[str] = []
+    while frame is not None and len(names) < MOST_FRAMES:
+        names.append(_name(frame))
+        frame = None if frame.f_code is within else frame.f_back
+    return ";".join(reversed(names))[-MOST_CHARACTERS:]
+
+
+def _name(frame: FrameType) -> str:
+    """The function, and where it is: the file without its folders, and the line it begins at."""
+    code = frame.f_code
+    text = f"{code.co_qualname} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+    return text.replace(";", ",").replace("\n", " ")[:200]

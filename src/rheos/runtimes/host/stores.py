@@ -1,0 +1,273 @@
+"""Stores: files on a local disk, and on whatever fsspec reaches that has a conditional put.
+
+`put_if_absent` carries the job's log, so a place that cannot do it atomically is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from rheos.connectors.files.remote import url_to_fs
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ports import Store
+from rheos.core.shown import named_error
+
+_CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
+"""fsspec schemes whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
+
+_TEMPORARY = ".tmp-"
+
+
+def open_store(directory: str, *, durable: bool = True, make: bool = True) -> Store:
+    """The store at a path or fsspec URL. Raises ConfigurationError, naming it, where there can be none.
+
+    `durable` False leaves out the fsync of local files: for folders that go with the process. `make`
+    False makes a local folder only with the first file in it.
+    """
+    scheme, separator, rest = directory.partition("://")
+    if not separator:
+        return LocalStore(directory, durable=durable, make=make)
+    if scheme in ("file", "local"):
+        return LocalStore(rest, durable=durable, make=make)
+    if scheme not in _CONDITIONAL:
+        raise ConfigurationError(
+            f"checkpoints cannot be kept in {directory!r}: {scheme!r} has no atomic put-if-absent, "
+            "without which two drivers could own one job",
+            hint="use a path on a local or shared disk, or one of s3://, gs://, abfs://",
+        )
+    return FsspecStore(directory)
+
+
+def there_is(directory: str) -> bool:
+    """Whether there is such a folder; opening a store makes one. Of a URL only opening it shows."""
+    scheme, separator, rest = directory.partition("://")
+    if separator and scheme not in ("file", "local"):
+        return True
+    return os.path.isdir(rest if separator else directory)
+
+
+def allow_scheme(scheme: str) -> None:
+    """Takes an fsspec file system of one's own: its `pipe_file(mode="create")` must be atomic, and must
+    raise FileExistsError where the file is there. To be called in every process, as by the module that
+    registers it with fsspec."""
+    _CONDITIONAL.add(scheme)
+
+
+def check_writable(store: Store, directory: str) -> None:
+    """Raises ConfigurationError, naming the directory, where it cannot be written put-if-absent."""
+    path = f".probe/{uuid4().hex}"
+    try:
+        first, second = store.put_if_absent(path, b"1"), store.put_if_absent(path, b"2")
+        store.delete(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the checkpoint directory {directory!r} cannot be written: {error}",
+            hint="give one that this user may write: Environment(checkpoint_dir=...)",
+        ) from error
+    if not first or second:
+        raise ConfigurationError(
+            f"the checkpoint directory {directory!r} ignores put-if-absent: a file was written twice",
+            hint="use a store with conditional writes; some S3-compatible services lack them",
+        )
+
+
+class LocalStore:
+    """Files under a folder of a local or shared disk. Safe for many threads and processes."""
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, durable: bool = True, make: bool = True
+    ) -> None:
+        self._root = Path(root).absolute()
+        self._durable = durable
+        if not make:
+            return
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the checkpoint directory {str(root)!r} cannot be made: {error}",
+                hint="give one that this user may write: Environment(checkpoint_dir=...)",
+            ) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self._root / _inside(path)
+        with self._written(target, data) as temporary:
+            temporary.replace(target)
+        self._sync_folder(target.parent)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        target = self._root / _inside(path)
+        with self._written(target, data) as temporary:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+        self._sync_folder(target.parent)
+        return True
+
+    def get(self, path: str) -> bytes:
+        return (self._root / _inside(path)).read_bytes()
+
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        found = sorted(path for path in self._walk(prefix) if _is_temporary(path))
+        return [path for path in found if not idle_s or self._is_idle(path, idle_s)]
+
+    def list(self, prefix: str) -> list[str]:
+        return sorted(path for path in self._walk(prefix) if not _is_temporary(path))
+
+    def delete(self, path: str) -> None:
+        """Also removes the folders that this leaves empty, up to the root."""
+        target = self._root / _inside(path)
+        target.unlink(missing_ok=True)
+        for folder in target.parents:
+            if folder == self._root:
+                return
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # Not empty, or not there.
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        for folder, _, files in os.walk(self._root / prefix, onerror=_unless_missing):
+            relative = Path(folder).relative_to(self._root)
+            yield from ((relative / name).as_posix() for name in files)
+
+    def _is_idle(self, path: str, idle_s: int) -> bool:
+        try:
+            return time.time() - (self._root / path).stat().st_mtime >= idle_s
+        except FileNotFoundError:
+            return False
+
+    @contextlib.contextmanager
+    def _written(self, target: Path, data: bytes) -> Iterator[Path]:
+        """A temporary file beside the target, complete and on the disk."""
+        descriptor, name = self._make_temporary(target.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                if self._durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _make_temporary(self, folder: Path) -> tuple[int, str]:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Another process may remove the folder as empty just now; then it is made again.
+            with contextlib.suppress(FileNotFoundError):
+                return tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+
+    def _sync_folder(self, folder: Path) -> None:
+        if not self._durable:
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_TEMPORARY)
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _inside(path: str) -> str:
+    """The path. Raises PermissionError where it leads out of the store's root (CP32)."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise PermissionError(f"{path!r} leads out of the store")
+    return path
+
+
+class FsspecStore:
+    """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there. Each
+    call is bounded; what a late one may do is described in `connectors/files/remote.py`."""
+
+    _creating = threading.Lock()
+    """In the memory file system the look and the write are two steps."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._fs, root = url_to_fs(url, use_listings_cache=False)
+        except (ImportError, ValueError, OSError) as error:
+            raise ConfigurationError(
+                f"the checkpoint directory {url!r} cannot be opened: {error}",
+                hint="install the fsspec package of its scheme, such as s3fs, gcsfs or adlfs",
+            ) from error
+        self._root = str(root).rstrip("/")
+
+    def put(self, path: str, data: bytes) -> None:
+        with _os_errors():
+            self._make_folder(path)
+            self._fs.pipe_file(self._full(path), data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        full = self._full(path)
+        with _os_errors():
+            self._make_folder(path)
+            try:
+                # Only the memory file system needs the lock: who holds it must not wait for a store.
+                with self._creating if self._fs.protocol == "memory" else contextlib.nullcontext():
+                    self._fs.pipe_file(full, data, mode="create")
+            except FileExistsError:
+                return False
+            except TimeoutError:
+                raise  # Whether the file exists is not known, and the store does not answer.
+            except Exception:
+                # Services report a failed precondition in many ways; whether a file is there is clear.
+                if self._fs.exists(full):
+                    return False
+                raise
+        return True
+
+    def get(self, path: str) -> bytes:
+        with _os_errors():
+            return bytes(self._fs.cat_file(self._full(path)))
+
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        return []  # The services show whole objects alone, and drop what is left of others.
+
+    def list(self, prefix: str) -> list[str]:
+        with _os_errors():
+            try:
+                found: list[Any] = self._fs.find(self._full(prefix))
+            except FileNotFoundError:
+                return []
+        return sorted(str(path)[len(self._root) + 1 :] for path in found)
+
+    def delete(self, path: str) -> None:
+        with _os_errors(), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._full(path))
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{_inside(path)}"
+
+    def _make_folder(self, path: str) -> None:
+        if self._fs.protocol == "memory":
+            self._fs.makedirs(self._full(path).rpartition("/")[0], exist_ok=True)
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """The libraries behind fsspec raise errors of their own; a store raises OSError."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(named_error(error)) from error

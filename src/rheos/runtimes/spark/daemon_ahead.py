@@ -1,0 +1,81 @@
+"""The daemon of Spark's Python workers, started before Spark asks for one.
+
+What a worker needs takes a second or two to import, and Spark starts its daemon when the first task
+waits for it. So where Rheos makes a session, a process begins with those imports while the JVM starts,
+and then waits at a socket in a folder that only the user can enter, for the daemon that Spark starts to
+hand over (`daemon_handover`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rheos.runtimes.host.socket_folder import SocketFolder
+from rheos.runtimes.spark.jvm_options import surroundings
+
+ONE_THREAD = {
+    "POLARS_MAX_THREADS": "1",
+    "OMP_NUM_THREADS": "1",  # Arrow's compute pool takes its size from it, too.
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_IO_THREADS": "1",
+}
+"""What holds the libraries of a worker to one thread; some look at it when they are imported."""
+
+_MODULE = "rheos.runtimes.spark.daemon"
+_LOOK_EVERY_S = 0.005
+_ENDS_WITHIN_S = 5.0
+
+
+class DaemonAhead:
+    """On the driver: the process, and where Spark's daemon finds it."""
+
+    def __init__(self) -> None:
+        self.surroundings = surroundings()
+        self._folder = SocketFolder()
+        self.place = str(Path(self._folder.path, "daemon"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, "--ahead", self.place],
+            stdin=subprocess.PIPE,  # While nobody has found it, it ends when this does.
+            stderr=subprocess.DEVNULL,  # Until then, what it says is for nobody.
+            env={
+                **os.environ,
+                **ONE_THREAD,
+                "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
+                "PYTHONUNBUFFERED": "YES",
+            },
+            # Ctrl-C is for the driver.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+
+    def came_up(self) -> bool:
+        """Waits until it listens, before its imports. False where it has ended: a Python that is
+        started again does not find Rheos, and a daemon would not, either."""
+        while not os.path.exists(self.place):
+            if self._process.poll() is not None:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        return True
+
+    def discard(self) -> None:
+        """End one that was never taken over, at once: it has forked nothing."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """Ends it, and what it has forked. May be called again."""
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._folder.close()

@@ -1,0 +1,56 @@
+"""The files and folders of a job (`Environment(files=...)`), brought to Spark's workers.
+
+Workers of the driver's own machine read them where they lie. To others Spark brings them, beside the
+rest of an application's files: into one folder, by the last part of their paths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark import SparkContext, SparkFiles
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.job_context import JobContext
+from rheos.runtimes.spark.session import is_local
+
+_BROUGHT = "brought by spark:"
+
+
+def brought(context: SparkContext, job: JobContext) -> JobContext:
+    """What the workers are given of the job. Raises ConfigurationError where two files are called the
+    same."""
+    if not job.files or is_local(context):
+        return job
+    files: dict[str, str] = {}
+    by_last: dict[str, str] = {}
+    for name, path in job.files.items():
+        last = Path(path).name
+        if by_last.setdefault(last, path) != path:
+            raise ConfigurationError(
+                f"two files of the job are called {last!r}: {by_last[last]} and {path}",
+                hint="rename one of them: Spark brings them to its workers in one folder",
+            )
+        try:
+            context.addFile(path, recursive=Path(path).is_dir())
+        except Exception as error:
+            raise ConfigurationError(
+                f"Spark cannot bring {path} to its workers: {error}",
+                hint="has another job of this Spark session brought another file of that name?",
+            ) from error
+        files[name] = _BROUGHT + last
+    return replace(job, files=files)
+
+
+def local(job: JobContext) -> JobContext:
+    """The job as its functions see it. Called on a worker."""
+    if not job.files:
+        return job
+    return replace(job, files={name: _place(path) for name, path in job.files.items()})
+
+
+def _place(path: str) -> str:
+    if not path.startswith(_BROUGHT):
+        return path
+    return str(SparkFiles.get(path.removeprefix(_BROUGHT)))

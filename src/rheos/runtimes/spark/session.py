@@ -1,0 +1,332 @@
+"""The Spark context and session that a job runs in: the user's own, what is there, or made for it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ports import Completion, IoExecutor
+from rheos.runtimes.host.scratch import private_folder
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark.daemon_ahead import ONE_THREAD, DaemonAhead
+from rheos.runtimes.spark.daemon_handover import PLACE
+from rheos.runtimes.spark.jvm import check_jvm
+from rheos.runtimes.spark.jvm_options import (
+    OPTIONS,
+    jvm_settings,
+    local_environment,
+    require_java,
+    workers_run_this_python,
+)
+
+T = TypeVar("T")
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A failed barrier stage is never repeated by Spark: restarts belong to the job.
+    "spark.stage.maxConsecutiveAttempts": "1",
+    # An executor may be gone while Spark still counts its slots; then it looks again, not after 15 s.
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "60",
+    "spark.python.worker.reuse": "true",
+    # What is kept of a batch job is written in pieces of megabytes: Java's serializer would hold the
+    # last hundred of them.
+    "spark.serializer.objectStreamReset": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+}
+
+_DAEMON = "spark.python.daemon.module"
+_OUR_DAEMON = "rheos.runtimes.spark.daemon"
+_LOADS_WITHIN_S = 20.0
+
+_ours: tuple[SparkContext, int] | None = None
+"""The context that Rheos has made in this process, and its slots."""
+_started_jvm = False
+"""Whether the JVM of this process was started for such a context."""
+_daemon: DaemonAhead | None = None
+"""Where its workers are to be forked from."""
+
+
+def get_context(config: JobConfig, slots: int) -> SparkContext:
+    """The context to run in.
+
+    That of `config.spark` is used as it is, and so is one that is there in this process. Otherwise one
+    is made, on `config.master` or on `local[slots]`. It stays for the jobs that follow and goes with
+    the process; a local one that has too few slots for a later job gives way to a larger one.
+
+    Raises ConfigurationError where Java or the master is missing, or the session is of a kind that
+    cannot run jobs.
+    """
+    global _ours
+    check_jvm()
+    if config.spark is not None:
+        return _checked(config.spark).sparkContext
+    context = SparkContext._active_spark_context
+    if context is not None and _is_ours(context) and _gives_way(context, config, slots):
+        _stop(context)
+        context = _ours = None
+    if context is not None:
+        _check_master(context, config)
+        return context
+    context = _make(config, slots)
+    _ours = (context, slots)
+    return context
+
+
+def get_session(config: JobConfig, slots: int) -> SparkSession:
+    """The session to run in: `config.spark`, the active one, or one that is made on the context of
+    `get_context`, which says what is raised. It is active in this thread then."""
+    context = get_context(config, slots)
+    session = found_session(config) or _interruptible(lambda: SparkSession(context))
+    activate(session)
+    return session
+
+
+def found_session(config: JobConfig) -> SparkSession | None:
+    """The session to run in, where there is one already. Jobs that do not look at tables or DataFrames
+    need none, but only its context."""
+    if config.spark is not None:
+        return _checked(config.spark)
+    first = SparkSession._instantiatedSession
+    if first is None or first.sparkContext._jsc is None:
+        return None
+    return _checked(SparkSession.getActiveSession() or first)
+
+
+def _is_ours(context: SparkContext) -> bool:
+    return _ours is not None and _ours[0] is context
+
+
+def _gives_way(ours: SparkContext, config: JobConfig, slots: int) -> bool:
+    assert _ours is not None
+    master: str = ours.master
+    wanted = config.master
+    if ours.statusTracker().getActiveJobsIds():
+        return False
+    if wanted is not None:
+        return wanted != master
+    return master.startswith("local[") and _ours[1] < slots
+
+
+def _stop(context: SparkContext) -> None:
+    session = SparkSession._instantiatedSession
+    if session is not None and session.sparkContext is context:
+        session.stop()
+    else:
+        context.stop()
+
+
+def _check_master(context: SparkContext, config: JobConfig) -> None:
+    if config.master is not None and config.master != context.master:
+        raise ConfigurationError(
+            f"the job asks for the master {config.master!r}, and a Spark session on "
+            f"{context.master!r} is running in this process",
+            hint="leave the master out to use that session, or stop it before",
+        )
+
+
+def _checked(session: Any) -> SparkSession:
+    if "connect" in type(session).__module__:
+        raise ConfigurationError(
+            "this is a Spark Connect session, which cannot run long-lived tasks",
+            hint="give a classic session, on the driver of the cluster: unset SPARK_REMOTE and "
+            "spark.api.mode=connect",
+        )
+    assert isinstance(session, SparkSession)
+    if session.sparkContext._jsc is None:
+        raise ConfigurationError(
+            "the given Spark session has been stopped", hint="make a new one, or give none"
+        )
+    return session
+
+
+def _make(config: JobConfig, slots: int) -> SparkContext:
+    global _daemon, _started_jvm
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM runs already, with its own master.
+    if os.environ.get("SPARK_REMOTE") and config.master is None:
+        raise ConfigurationError(
+            f"SPARK_REMOTE={os.environ['SPARK_REMOTE']!r} asks for Spark Connect, which cannot run "
+            "long-lived tasks",
+            hint="unset SPARK_REMOTE",
+        )
+    java_version = "" if submitted else require_java()
+    conf = SparkConf()
+    # A JVM that was started for an earlier context of ours knows that one's master.
+    said = None if _started_jvm else conf.get("spark.master", None)
+    master = config.master or said or f"local[{max(slots, 1)}]"
+    _started_jvm |= SparkContext._gateway is None and not submitted
+    conf.setMaster(master)
+    conf.setIfMissing("spark.app.name", "rheos")
+    for name, value in (_SETTINGS | _local_settings(master)).items():
+        conf.setIfMissing(name, value)
+    if not submitted:
+        given = conf.get(OPTIONS, None) or ""
+        conf.setAll(list(jvm_settings(java_version, given).items()))
+    surroundings = local_environment() if master.startswith("local") else {}
+    named = conf.get("spark.pyspark.python", sys.executable) == sys.executable
+    workers_are_ours = master.startswith("local") and named and workers_run_this_python()
+    if _daemon is not None:
+        _daemon.close()
+    _daemon = _started_daemon(conf, master) if workers_are_ours else None
+
+    def make() -> SparkContext:
+        gateway = None if submitted else ahead.take_jvm(conf)
+        if gateway is not None:
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        return SparkContext(conf=conf)
+
+    try:
+        with _environment(surroundings):
+            context = _interruptible(make)
+        ahead.discard()  # What it had no use for.
+    except Exception as error:
+        raise ConfigurationError(
+            f"no Spark session could be made on the master {master!r}",
+            hint="check the master's address and that its Spark has the version of the installed "
+            "pyspark package; SPARK_HOME, if set, must be of that version, too",
+            detail=str(error).strip() or type(error).__name__,
+        ) from None
+    if "ArchiveClassesAtExit" in (conf.get(OPTIONS, None) or ""):
+        atexit.register(_load_more_classes, context)
+    return context
+
+
+def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
+    """Where it finds Rheos, Spark's daemon will, too, and is to be ours."""
+    if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
+        return None
+    daemon = ahead.take_daemon()
+    atexit.register(daemon.close)
+    if not daemon.came_up():
+        return None
+    conf.set(_DAEMON, _OUR_DAEMON)
+    if master.startswith("local-cluster"):  # There each executor has workers of its own.
+        daemon.close()
+        return None
+    return daemon
+
+
+def _load_more_classes(context: SparkContext) -> None:
+    """As the process ends, and its JVM is about to write the archive of Spark's classes: those that a
+    batch job takes, where this was a continuous one."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):  # There may be no JVM any more.
+            context.cancelAllJobs()
+            rows = (
+                SparkSession(context).range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long")
+            )
+            rows.repartition(2, "id").sortWithinPartitions("id").collect()
+
+    with contextlib.suppress(RuntimeError):  # Later versions of Python start no thread here.
+        loading = threading.Thread(target=load, daemon=True)
+        loading.start()
+        loading.join(_LOADS_WITHIN_S)
+
+
+def _local_settings(master: str) -> dict[str, str]:
+    if not master.startswith("local"):
+        return {}
+    return {
+        # Of local-cluster: an executor that was lost is replaced, however often.
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Spark makes this folder whether or not a table is ever written.
+        "spark.sql.warehouse.dir": private_folder(f"rheos-spark-warehouse-{os.getuid()}"),
+    }
+
+
+def activate(session: SparkSession) -> None:
+    """Makes it the session that `SparkSession.active()` finds in this thread."""
+    classic = getattr(session._jvm, "org.apache.spark.sql.classic.SparkSession")
+    classic.setActiveSession(session._jsparkSession)
+
+
+def is_local(context: SparkContext) -> bool:
+    """Whether all workers run on the driver's machine and see its disk."""
+    return str(context.master).startswith("local")
+
+
+class SessionIo:
+    """An IoExecutor in whose threads the session is active, and its jobs have a description."""
+
+    def __init__(self, session: SparkSession, description: str, io: IoExecutor) -> None:
+        self._session = session
+        self._description = description
+        self._io = io
+
+    def submit(self, work: Callable[[], T]) -> Completion[T]:
+        def within_session() -> T:
+            activate(self._session)
+            self._session.sparkContext.setJobDescription(self._description)
+            return work()
+
+        return self._io.submit(within_session)
+
+    def wake(self) -> None:
+        self._io.wake()
+
+
+@contextmanager
+def single_threaded_workers(context: SparkContext) -> Iterator[None]:
+    """Within it, functions are built whose workers hold Polars and Arrow to one thread, and which are
+    forked from the daemon that was started ahead, where there is one.
+
+    A worker's environment is fixed when a function is handed to Spark (`mapInArrow`), so that is what
+    must happen inside; running it may happen later.
+    """
+    environment = context.environment
+    before = dict(environment)
+    environment.update(ONE_THREAD)
+    if _daemon is not None and _is_ours(context):
+        environment[PLACE] = _daemon.place
+    try:
+        yield
+    finally:
+        environment.clear()
+        environment.update(before)
+
+
+def _interruptible(work: Callable[[], T]) -> T:
+    """Does it in a thread beside. Ctrl-C then ends the wait for it, and not a call into the JVM, which
+    would show a trace; nor does PySpark, away from the main thread, set a handler of Ctrl-C that
+    cancels every job of the session."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="rheos-spark-start", daemon=True).start()
+    return done.result()
+
+
+@contextmanager
+def _environment(additions: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in additions}
+    os.environ.update(additions)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,102 @@
+"""Fixtures of pytest for tests of jobs (docs/testing.md). pytest finds them where Rheos is installed.
+
+It lies beside `rheos.testing`, and not in it: who uses none of the fixtures imports nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from rheos.testing import Harness
+    from rheos.testing.servers import Server
+
+_SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+_USUAL = "0-4"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("rheos").addoption(
+        "--rheos-seeds",
+        metavar="SEEDS",
+        default=_USUAL,
+        type=_seeds,
+        help=f"the seeds of the fixture rheos_seeds: 17, 3,5 or 0-99 (default: {_USUAL})",
+    )
+
+
+def _seeds(text: str) -> list[int]:
+    if not _SEEDS.fullmatch(text):
+        raise ValueError(text)  # pytest says of which option.
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@pytest.fixture(scope="session")
+def rheos_seeds(request: pytest.FixtureRequest) -> list[int]:
+    """The seeds of `rheos.testing.simulate(..., seeds=rheos_seeds)`: five, or those of the command line
+    (`--rheos-seeds=0-99`)."""
+    return list(request.config.getoption("--rheos-seeds"))
+
+
+@pytest.fixture
+def rheos_harness() -> Iterator[Callable[..., Harness]]:
+    """Makes a `rheos.testing.Harness`, with its arguments, and closes it when the test has ended."""
+    from contextlib import ExitStack
+
+    from rheos.testing import Harness
+
+    with ExitStack() as opened:
+
+        def make(*args: Any, **kwargs: Any) -> Harness:
+            return opened.enter_context(Harness(*args, **kwargs))
+
+        yield make
+
+
+@pytest.fixture
+def rheos_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which jobs that really run are registered: those of a test do not stand among the
+    user's in `rheos jobs`."""
+    home = tmp_path_factory.mktemp("rheos-home")
+    monkeypatch.setenv("RHEOS_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def rheos_server() -> Iterator[Callable[[str], Server]]:
+    """Starts a real server by its name, such as "kafka" (`rheos.testing.servers.KINDS`): one of each,
+    until all tests have ended. Where it cannot be had, the test is skipped."""
+    from contextlib import ExitStack
+
+    from rheos.testing.servers import KINDS
+
+    started: dict[str, Server] = {}
+    with ExitStack() as servers:
+
+        def start(name: str) -> Server:
+            if name not in started:
+                server = KINDS[name]()
+                installed(server)
+                started[name] = servers.enter_context(server)
+            return started[name]
+
+        yield start
+
+
+def installed(server: Server) -> None:
+    """Sees to it that the server can be started. Skips the test where it cannot be had."""
+    from rheos.core.errors import ConfigurationError
+
+    try:
+        server.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no {server.name}: {error.what}")
