@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "rheos"
 READS = re.compile(r"\btime\.time(?:_ns)?\(|\.now_(?:ms|ns)\(\)|datetime\.now\(")
-PARTS_OF_THEIR_OWN = ("testing/", "bench/", "runtimes/simulated/")
+PARTS_OF_THEIR_OWN = ("testing/", "cli/benchmarks/", "runtimes/simulated/")
 WALL_TIME = {
     "cli/event_log.py": "times of events, for display",
     "cli/main.py": "the time of a line of progress, for display",

@@ -35,7 +35,7 @@ from tests.api.company.functions import (
     namespaces_of_polars,
 )
 from tests.api.company.rows import COUNT, EMPTY_ROW, NULL_ROW, ROWS
-from tests.operators.contexts import context
+from tests.core.operators.contexts import context
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = 80

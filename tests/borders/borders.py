@@ -46,7 +46,7 @@ from rheos.core.protocol.types import batch_of, read_column
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.keys import KeyCodec
 from rheos.formats.avro_schemas import avro_of
-from tests.operators.contexts import AtOnce, StillClock, context
+from tests.core.operators.contexts import AtOnce, StillClock, context
 
 Border = Callable[[Batch], Batch]
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rheos.cli.main import app
-from tests.debugging.jobs import PROGRAM, run_job, write_input
+from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
-"""`rheos run --standby`: what it needs is said at once. How it waits is tested in tests/control, and on
-hosts that are cut off in tests/deploy."""
+"""`rheos run --standby` says at once what it needs.
+
+tests/ops/control tests how it waits, and tests/deploy how it does on hosts that are cut off.
+"""
 
 from __future__ import annotations
 

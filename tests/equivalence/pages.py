@@ -50,8 +50,8 @@ ELSEWHERE = {
     "runs them",
     "docs/cookbook.md": "its recipes are held to timelines: tests/docs/test_cookbook.py runs them",
     "docs/testing.md": "its programs are tests: tests/docs/test_testing.py runs them",
-    "docs/decimals.md": "it declares fields, and runs no job: tests/protocol/test_annotations.py",
-    "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",
+    "docs/decimals.md": "it runs no job: tests/core/protocol/test_annotations.py",
+    "docs/state.md": "it changes savepoints, and runs no job: tests/ops/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""
 

@@ -19,7 +19,7 @@ from rheos.core.protocol import sealed
 from rheos.core.protocol.control import Acknowledge, CommittableHandle
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.simulated.store import MemoryStore
-from tests.checkpoint.timelines import (
+from tests.core.checkpoint.timelines import (
     SHAPE,
     SINK,
     Timeline,

@@ -20,7 +20,7 @@ from rheos.ops.savepoints import reading_tasks
 from rheos.ops.savepoints.frames import reads
 from rheos.ops.savepoints.pickled_rows import read_row
 from rheos.ops.savepoints.savepoint_folder import open_savepoint
-from tests.savepoints.goldens import unpack
+from tests.ops.savepoints.goldens import unpack
 
 VALUES = (
     1,

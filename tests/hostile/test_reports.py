@@ -15,7 +15,7 @@ from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.driver.figures import FiguresKeeper
 from tests.cli.stand_ins import STATUS
-from tests.driver.test_master import Target, plan_of
+from tests.runtimes.driver.test_master import Target, plan_of
 
 SHAPE = ReportShape(frozenset({"map", "sink"}), frozenset({"0"}), frozenset({"7"}), 2)
 TRUE = Progress(

@@ -16,7 +16,7 @@ from rheos.ops.dashboard.openapi import document
 from rheos.ops.dashboard.operations import OPERATIONS
 from rheos.ops.dashboard.replays import ReplayProcesses
 from tests.cli.stand_ins import StandIn
-from tests.dashboard.conftest import OPERATOR, Asking, asking, job, stored
+from tests.ops.dashboard.conftest import OPERATOR, Asking, asking, job, stored
 
 __all__ = ["asking", "job", "stored"]
 

@@ -11,7 +11,7 @@ import pytest
 from rheos.core.errors import StateAccessError
 from rheos.core.operators.contract import Out
 from rheos.core.protocol.elements import Batch
-from tests.operators.contexts import context
+from tests.core.operators.contexts import context
 from tests.ports.ruled import RULES, Ruled
 
 ROWS = pa.schema([("k", pa.int64()), ("i", pa.int64())])

@@ -11,10 +11,10 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.task.config import Guarantee
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world
+from tests.core.task.cluster import AT_ONCE, Job, planned
+from tests.core.task.programs import build, made
 from tests.ports.paired import PAIRED
 from tests.ports.ruled import RULED
-from tests.task.cluster import AT_ONCE, Job, planned
-from tests.task.programs import build, made
 
 _PROGRAMS = [PAIRED, RULED]
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 import rheos as rh
-from tests.graph.decimal_oracle import computed, result_type
-from tests.graph.test_exact_decimals import columns, operands
+from tests.core.graph.decimal_oracle import computed, result_type
+from tests.core.graph.test_exact_decimals import columns, operands
 from tests.sql.decimal_cases import EXPRESSIONS, TABLE
 
 

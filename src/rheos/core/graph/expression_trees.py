@@ -7,7 +7,7 @@ in which Polars serialises it, which is Polars' own and private:
                                     "right": {"Literal": {"Dyn": {"Int": 3}}}}}
 
 Each form that is read, here and by those who import this, is held by a test
-(`tests/graph/test_expression_trees.py`), so that a new Polars cannot change one unseen.
+(`tests/core/graph/test_expression_trees.py`), so that a new Polars cannot change one unseen.
 """
 
 from __future__ import annotations

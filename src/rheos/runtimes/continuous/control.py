@@ -1,10 +1,10 @@
 """The control channel between the driver and its workers: joining, messages, leases.
 
 A worker says `Join`; once all have, the driver sends each a `Welcome` with everyone's data address.
-Then the two exchange the messages of `rheos.core.protocol.control`, and each sends a `Heartbeat` from a
-thread of its own: neither a slow function nor a slow store silences them. Who has not heard of the other for
-the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So a worker that
-was frozen, or cut off, and comes back leaves at once, whatever waits to be read (CP6).
+Then the two exchange the messages of `rheos.core.protocol.control`, and each sends a `Heartbeat` from
+a thread of its own: neither a slow function nor a slow store silences it. A side that has not heard of
+the other for the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So
+a worker that was frozen or cut off leaves as soon as it comes back, whatever waits to be read (CP6).
 
 A message is one frame: the job's token, the version of this protocol, MessagePack. Whoever reads one
 compares the token before anything else, and drops and counts what has another (EX3).

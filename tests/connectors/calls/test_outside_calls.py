@@ -1,0 +1,357 @@
+"""No call to a server waits for longer than our own limit, whoever makes it.
+
+`CASES` names what may wait for each connector, store and client. Each case is run against a server or a
+file system that never answers. A connector that is neither there nor in `ASKS_NOBODY` fails a test, and
+so does a module that uses a client library and declares no call.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+import rheos.connectors
+from rheos.connectors.files.committer import STAGING, FileCommittable, FileCommitter
+from rheos.connectors.files.remote import url_to_fs
+from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.kafka.cluster import KafkaCluster
+from rheos.connectors.kafka.transactions import Transactions
+from rheos.connectors.postgres.change_feed import AWAY, ChangeFeed, ReadTable
+from rheos.connectors.postgres.change_rows import ChangeRows
+from rheos.connectors.postgres.changes import PostgresChanges
+from rheos.connectors.postgres.connection import ServerOptions
+from rheos.core.connectors.contract import Committer, Sink, Source, SourceClient
+from rheos.core.connectors.lookup import Lookup, LookupContext
+from rheos.core.errors import UnavailableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.formats.schema_registry import SchemaRegistry
+from rheos.runtimes.host.stores import FsspecStore
+from tests.connectors.ports import Probe, sink_context
+from tests.frozen import FrozenFileSystem, declared_calls, frozen_server, outcome, shorten
+from tests.waiting import wait_for
+
+SRC = Path(__file__).parents[3] / "src" / "rheos"
+OPERATING = SRC.parent.parent / "docs" / "operating.md"
+SCHEMA = pa.schema([pa.field("id", pa.string(), False), pa.field("n", pa.int64())])
+ROW = pa.RecordBatch.from_pylist([{"id": "a", "n": 1}], SCHEMA)
+URL = "frozen://folder"
+
+Case = Callable[[int], object]
+"""Makes a call to the frozen server at a port of this machine, or to the frozen file system."""
+
+
+def written(sink: Sink) -> None:
+    """Write a row, and prepare a checkpoint."""
+    writer = sink.open(sink_context(SCHEMA))
+    writer.write(ROW)
+    writer.prepare(CheckpointId(1))
+
+
+def prepared(sink: Sink) -> None:
+    """Look at the target, as the driver does."""
+    sink.prepared(SCHEMA, ("job", "sink"))
+
+
+def fetched(lookup: Lookup) -> None:
+    """Look a key up."""
+    keys = pa.schema([pa.field("id", pa.string(), False)])
+    lookup.open(LookupContext("lookup", 0, keys)).fetch(ROW.select(["id"]))
+
+
+def kafka(port: int) -> Source:
+    brokers = f"127.0.0.1:{port}"
+    return rh.kafka.source("t", brokers=brokers, schema=SCHEMA, format=rh.formats.json())
+
+
+def redis(port: int) -> str:
+    return f"redis://127.0.0.1:{port}"
+
+
+def postgres(port: int) -> str:
+    return f"postgresql://u:p@127.0.0.1:{port}/db?sslmode=disable"
+
+
+def changes(port: int) -> ReadTable:
+    rows = ChangeRows("t", (), None, (), ())
+    return ReadTable(
+        ServerOptions.of(postgres(port)), "public", "t", '"public"."t"', "slot", rows, False
+    )
+
+
+def read_changes(port: int) -> None:
+    """Let the feed's thread try until it has found the server away twice. Raises as the thread saw."""
+    probe = Probe()
+    feed = ChangeFeed(changes(port), probe.context())
+    feed.open(None, None)
+
+    def is_away() -> bool:
+        feed.next_chunk()
+        return probe.counts.get(AWAY, 0) >= 2
+
+    wait_for(is_away, 60)
+    feed.close()
+    raise UnavailableError("no answer for it, twice")
+
+
+def staged() -> bytes:
+    return msgspec.msgpack.encode(FileCommittable(f"{STAGING}/job/1/a", "a", 1, 1))
+
+
+def cassandra(port: int) -> Sink:
+    return rh.cassandra.sink("k.t", hosts=f"127.0.0.1:{port}", retry_for="0s")
+
+
+def opensearch(port: int) -> Sink:
+    return rh.opensearch.sink(f"http://127.0.0.1:{port}", index="i", id="id", retry_for="0s")
+
+
+CASES: dict[str, dict[str, Case]] = {
+    "KafkaSource": {
+        "splits": lambda port: kafka(port).splits(),
+        "asked": lambda port: KafkaCluster(ClientOptions.of(f"127.0.0.1:{port}")).find(("t",)),
+    },
+    "KafkaSink": {
+        "prepared": lambda port: prepared(rh.kafka.sink("t", brokers=f"127.0.0.1:{port}", value="id")),
+        "mark": lambda port: Transactions(
+            "w", "t", ClientOptions.of(f"127.0.0.1:{port}")
+        ).create_mark(),
+    },
+    "RedisSource": {
+        "splits": lambda port: rh.redis.source(
+            redis(port), stream="s", schema=SCHEMA, retry_for="0s"
+        ).splits(),
+    },
+    "RedisSink": {
+        "prepared": lambda port: prepared(rh.redis.sink(redis(port), key="{id}", retry_for="0s")),
+        "written": lambda port: written(rh.redis.sink(redis(port), key="{id}", retry_for="0s")),
+    },
+    "RedisLookup": {
+        "fetched": lambda port: fetched(rh.redis.lookup(redis(port), key="{id}", schema=SCHEMA)),
+    },
+    "PostgresChanges": {
+        "made": lambda port: rh.postgres.changes("t", url=postgres(port)),
+        "splits": lambda port: PostgresChanges(changes(port), None, None).splits(),
+    },
+    "ChangeFeed": {"read": read_changes},
+    "PostgresSink": {
+        "prepared": lambda port: prepared(rh.postgres.sink("t", url=postgres(port))),
+    },
+    "PostgresLookup": {"made": lambda port: rh.postgres.lookup("t", url=postgres(port), key="id")},
+    "CassandraSink": {"prepared": lambda port: prepared(cassandra(port))},
+    "OpenSearchSink": {
+        "prepared": lambda port: prepared(opensearch(port)),
+        "written": lambda port: written(opensearch(port)),
+    },
+    "FileSource": {"splits": lambda port: rh.files.source(f"{URL}/*.csv", schema=SCHEMA).splits()},
+    "WatchedFiles": {
+        "discover": lambda port: list(
+            rh.files.source(f"{URL}/*.csv", schema=SCHEMA, discover="1s").discover()
+        ),
+    },
+    "FileSink": {"written": lambda port: written(rh.files.sink(URL, format="csv"))},
+    "FileCommitter": {
+        "begin": lambda port: FileCommitter(URL, "overwrite", "owner").begin(),
+        "commit": lambda port: FileCommitter(URL).commit([staged()]),
+        "abort": lambda port: FileCommitter(URL).abort_stale(JobId("job"), Attempt(2), []),
+    },
+    "FsspecStore": {
+        "put": lambda port: FsspecStore(URL).put("a", b"1"),
+        "put_if_absent": lambda port: FsspecStore(URL).put_if_absent("a", b"1"),
+        "get": lambda port: FsspecStore(URL).get("a"),
+        "list": lambda port: FsspecStore(URL).list("a"),
+        "delete": lambda port: FsspecStore(URL).delete("a"),
+    },
+    "SchemaRegistry": {"schema": lambda port: SchemaRegistry(f"http://127.0.0.1:{port}").schema(1)},
+}
+
+ASKS_NOBODY = {
+    "CollectionSource": "rows of the program",
+    "GeneratorSource": "rows are computed",
+    "HybridSource": "made of other sources",
+    "WrappedSource": "made of another source",
+    "_Clients": "of a hybrid source: made of other clients",
+    "WebhookSource": "others ask it",
+    "Webhook": "others ask it",
+    "SocketSource": "a server that sends nothing is not an outage; its thread waits",
+    "DataFrameSource": "a job of Spark, which the driver shows as waiting",
+    "StreamSource": "a query of Spark, which runs next to the job",
+    "StagedSource": "files, read as those of FileSource",
+    "StagedStream": "files, read as those of FileSource",
+    "_LaneMarks": "files, read as those of FileSource",
+    "TopicConsumer": "its thread polls; the reader fails if that does not return (`POLL`)",
+    "CollectSink": "rows go to the driver with checkpoints",
+    "PrintSink": "rows go to the terminal",
+    "EventSink": "others ask it",
+    "TableSink": "made into a PreparedTable",
+    "PreparedTable": "staged as files; the driver publishes (`PUBLICATION`)",
+    "TableLookup": "looks a Polars frame up",
+    "TableCommitter": "`PUBLICATION`, made by LoneCalls (test_bounded_calls.py)",
+    "TransactionCommitter": "a TableCommitter",
+    "DeltaCommitter": "a TableCommitter",
+    "IcebergCommitter": "a TableCommitter",
+    "ParquetCommitter": "a TableCommitter",
+    "EpochCommitter": "made of Transactions; real brokers freeze in tests/connectors/kafka",
+    "OwnRowsCommitter": "made of a RetryingSession, as PostgresSink",
+    "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
+    "SpillingSink": "the base of Redis, OpenSearch and Cassandra",
+    "SpilledCommitter": "delivers as the sinks of Redis, OpenSearch and Cassandra do",
+    "OwnSpilledCommitter": "a SpilledCommitter",
+}
+"""Why each of these connectors has no case."""
+
+
+@pytest.fixture(autouse=True)
+def let_go() -> Iterator[None]:
+    FrozenFileSystem.let_go.clear()
+    yield
+    FrozenFileSystem.let_go.set()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=f"{of}-{name}")
+        for of, cases in CASES.items()
+        for name, case in cases.items()
+    ],
+)
+def test_a_server_that_never_answers_is_unavailable_within_our_limit(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
+    with frozen_server() as port:
+        error = outcome(lambda: case(port))
+    assert "no answer for" in str(error), repr(error)
+
+
+def kinds() -> set[str]:
+    """Return the names of all connectors that Rheos has."""
+    for info in pkgutil.walk_packages(rheos.connectors.__path__, "rheos.connectors."):
+        importlib.import_module(info.name)
+
+    def below(kind: type) -> Iterator[type]:
+        for each in kind.__subclasses__():
+            yield each
+            yield from below(each)
+
+    bases: tuple[type, ...] = (Source, Sink, Committer, SourceClient, Lookup)
+    found = {kind for base in bases for kind in below(base)}
+    return {kind.__name__ for kind in found if kind.__module__.startswith("rheos.connectors.")}
+
+
+def test_every_connector_has_cases_or_asks_nobody() -> None:
+    others = {"FsspecStore", "SchemaRegistry"}
+    assert kinds() == (CASES.keys() - others) | ASKS_NOBODY.keys()
+    assert not CASES.keys() & ASKS_NOBODY.keys()
+
+
+# --- modules that use client libraries --------------------------------------------------------------
+
+LIBRARIES = {
+    "cassandra",
+    "confluent_kafka",
+    "fsspec",
+    "http.client",
+    "httpx",
+    "opentelemetry.exporter",
+    "psycopg",
+    "redis",
+    "requests",
+    "urllib.request",
+    "urllib3",
+}
+USERS = {
+    "bounded by its callers": {
+        "connectors/kafka/admin.py",
+        "connectors/kafka/arrow_producing.py",
+        "connectors/kafka/client_options.py",
+        "connectors/postgres/connection.py",
+        "connectors/redis/client_options.py",
+    },
+    "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
+    "names of status codes": {"connectors/listener/connection.py"},
+    "declares its calls": {
+        "connectors/cassandra/client.py",
+        "connectors/files/remote.py",
+        "connectors/opensearch/client.py",
+        "ops/control/alert_webhook.py",
+        "ops/control/otlp_export.py",
+        "formats/schema_registry.py",
+    },
+}
+"""The modules that import a client library, by the reason for which their calls end."""
+
+
+def libraries_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    text = path.read_text()
+    if not any(library in text for library in LIBRARIES):
+        return found
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        for name in names:
+            found |= {each for each in LIBRARIES if f"{name}.".startswith(f"{each}.")}
+    return found
+
+
+def test_every_module_that_uses_a_client_library_is_known() -> None:
+    files = (path for path in SRC.rglob("*.py") if "testing" not in path.parts)
+    found = {str(path.relative_to(SRC)) for path in files if libraries_of(path)}
+    assert found == set().union(*USERS.values())
+    declaring = {name.rpartition(".")[0] for name in declared_calls()}
+    for path in USERS["declares its calls"]:
+        assert f"rheos.{path.removesuffix('.py').replace('/', '.')}" in declaring
+
+
+# --- remote files -----------------------------------------------------------------------------------
+
+
+def test_each_request_of_a_remote_file_system_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch)
+    system, _ = url_to_fs(URL)
+    for request in ("ls", "mv", "open"):
+        error = outcome(lambda request=request: getattr(system, request)("a"))
+        assert isinstance(error, TimeoutError), request
+
+
+# --- the table in the docs --------------------------------------------------------------------------
+
+
+def calls_table() -> str:
+    """Return the table of all declared calls, as the page has it."""
+    lines = ["| server | call | limit without progress | what happens then |", "|---|---|---|---|"]
+    for call in sorted(declared_calls().values(), key=lambda each: (each.server.lower(), each.call)):
+        limit = "none" if call.limit_s == float("inf") else f"{call.limit_s:g} s"
+        more = f": {call.limit}" if call.limit else ""
+        lines.append(f"| {call.server} | {call.call} | {limit}{more} | {call.then} |")
+    return "\n".join(lines)
+
+
+def test_the_page_has_the_table_of_all_calls() -> None:
+    page = OPERATING.read_text()
+    _, _, rest = page.partition("<!-- outside calls -->\n")
+    table, _, _ = rest.partition("\n\n")
+    assert table == calls_table(), f"write this table into {OPERATING.name}:\n{calls_table()}"
+
+
+def test_a_declared_call_says_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, call in declared_calls().items():
+        assert call.server, name
+        assert call.call, name
+        assert call.then, name
+        assert call.limit_s > 0, name
+        assert call.limit or call.limit_s < float("inf"), name

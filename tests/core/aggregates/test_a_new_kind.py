@@ -1,0 +1,256 @@
+"""An aggregate that is defined in one place works wherever aggregates do: `earliest`, named once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.core.aggregates import KINDS, Agg
+from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
+from rheos.core.aggregates.contract import Column, Reduced, Running, given
+from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.job_context import JobContext
+from rheos.core.operators.build import build
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WatermarkMark
+from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.protocol.state_config import StateConfig
+from rheos.ops.savepoints.layouts import layout_of
+from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
+from rheos.runtimes.batch.contexts import context_of
+from rheos.runtimes.batch.tasks import CombinedOutput, Task
+from rheos.testing import OperatorExample, check_example
+from tests.core.operators.rows import SCHEMA, row, values
+
+
+@dataclass(frozen=True)
+class Earliest(Agg):
+    """The value of the earliest row of a window; running, that of the row that came first."""
+
+    kind: ClassVar[str] = "earliest"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (str(self.column), TS)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        return self._number(schema)
+
+    def windowed(self, schema: pa.Schema) -> Reduced:
+        at, earliest = f"earliest_at.{self.column}", f"earliest.{self.column}"
+        value, time = given(str(self.column)), given(TS)
+        return Reduced(
+            [
+                Column(at, time.min(), pl.col(at).min()),
+                # The lesser one of equal times, so that no order of rows shows.
+                Column(
+                    earliest,
+                    value.sort_by(time, value).first(),
+                    pl.col(earliest).sort_by(at, earliest).first(),
+                ),
+            ],
+            pl.col(earliest),
+        )
+
+    def running(self, schema: pa.Schema) -> Running:
+        return Running(EarliestCell, self._type(schema))
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        return parts["value"]
+
+
+class EarliestCell(Cell):
+    def __init__(self) -> None:
+        self._value = SlotArray(np.int64, 0)
+        self._there = SlotArray(np.bool_, False)
+
+    def grow(self, slots: int) -> None:
+        self._value.grow(slots)
+        self._there.grow(slots)
+
+    def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
+        assert column is not None
+        came = rows.gather(column.to_numpy())[rows.starts]
+        there = self._there.values[rows.slots]
+        earliest = np.where(there, self._value.values[rows.slots], came)
+        self._value.values[rows.slots] = earliest
+        self._there.values[rows.slots] = True
+        return pa.array(rows.scatter(rows.spread(earliest)))
+
+    def freeze(self, at: At) -> dict[str, Frozen]:
+        return {"value": self._value.freeze(at)}
+
+    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        self._value.values[slots] = parts["value"].to_numpy()
+        self._there.values[slots] = True
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, Earliest.kind, Earliest)
+
+
+SCRIPT = [
+    row("a", 1, 12),
+    row("b", 2, 13),
+    row("a", 3, 11),
+    WatermarkMark(10),
+    row("c", 4, 15),
+    row("b", 5, 12),
+    WatermarkMark(21),
+    row("a", 6, 25),
+    row("c", 7, 31),
+    row("a", 8, 22),
+]
+
+
+def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:
+    def windowed(rows: rh.DataStream) -> rh.DataStream:
+        return (
+            rows.key_by("k")
+            .window(rh.Tumbling("10ms"))
+            .aggregate(earliest=Earliest("v"), n=rh.agg.count())
+        )
+
+    came = check_example(OperatorExample(windowed, SCHEMA, SCRIPT, on="at"))["out"]
+    assert values(came, "k", "earliest", "n") == [
+        ("a", 3, 2),
+        ("a", 8, 2),
+        ("b", 5, 2),
+        ("c", 4, 1),
+        ("c", 7, 1),
+    ]
+
+
+def test_running_however_it_is_cut_restored_and_rescaled_in_memory_and_on_disk() -> None:
+    example = OperatorExample(
+        lambda rows: rows.key_by("k").running(earliest=Earliest("v")), SCHEMA, SCRIPT
+    )
+    came = check_example(example)["out"]
+    assert values(came, "k", "v", "earliest") == [
+        ("a", 1, 1),
+        ("a", 3, 1),
+        ("a", 6, 1),
+        ("a", 8, 1),
+        ("b", 2, 2),
+        ("b", 5, 2),
+        ("c", 4, 4),
+        ("c", 7, 4),
+    ]
+
+
+def planned() -> dict[str, PlannedOperator]:
+    env = rh.Environment(1, runtime="batch")
+    rows = env.from_source(
+        rh.collection([row("a", 1, 1)], schema=SCHEMA), watermark=rh.Watermark.monotonic(on="at")
+    )
+    keyed = rows.key_by("k")
+    keyed.running(earliest=Earliest("v")).uid("running").collect("running")
+    windows = keyed.window(rh.Tumbling("10ms")).aggregate(earliest=Earliest("v"))
+    windows.uid("windows").collect("windows")
+    return {op.id: op for chain in env.plan().chains for op in chain.operators}
+
+
+def fields(shape: StateShape) -> dict[str, str]:
+    return {field.name: f"{field.type.name} {field.type.label}".strip() for field in shape.value.fields}
+
+
+def test_its_state_is_described_and_shown() -> None:
+    operators = planned()
+    shapes = state_shapes(operators.values())
+    running, windows = (shapes[operators[id].id] for id in ("running", "windows"))
+    assert fields(running["running"]) == {"earliest": "int64 earliest(v)"}
+    assert fields(windows["totals"]) == {
+        "rows": "int64",
+        "earliest.v": "int64",
+        "earliest_at.v": "int64",
+    }
+
+    totals = pa.table(
+        {"key.k": ["a"], "slice_start": [0], "first_window_end": [10]}
+        | {"rows": [2], "earliest.v": [7], "earliest_at.v": [3]}
+    )
+    shown = layout_of("totals", windows).rows(totals).to_pylist()
+    assert [(r["k"], r["rows"], r["earliest_v"], r["earliest_at_v"]) for r in shown] == [("a", 2, 7, 3)]
+    cells = pa.table({"key.k": ["a", "b"], "agg.earliest.value": [7, 8]})
+    assert layout_of("running", running).rows(cells).to_pylist() == [
+        {"k": "a", "earliest": 7},
+        {"k": "b", "earliest": 8},
+    ]
+
+
+def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    operators = planned()
+    running = state_shapes(operators.values())[operators["running"].id]
+    monkeypatch.delitem(KINDS, Earliest.kind)
+    with pytest.raises(SchemaError, match=r"holds earliest\(v\), and this Rheos knows no such"):
+        layout_of("running", running)
+
+
+def test_batch_combines_it_before_the_shuffle() -> None:
+    head = planned()["windows"]
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
+
+    def windows(sender: int) -> WindowAggregateOperator:
+        operator = build(context_of(task, head, sender, keyed=True, scratch=None), head.spec)
+        assert isinstance(operator, WindowAggregateOperator)
+        return operator
+
+    def sent(sender: int, rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        outlet = CombiningOutlet(lambda: windows(sender), windows(sender).ctx)
+        hidden = [{TS: row["at"], "__wm": -1} for row in rows]
+        schema = head.ports[0].schema
+        columns = [{**row, **more} for row, more in zip(rows, hidden, strict=True)]
+        yield from outlet.rows(0, pa.RecordBatch.from_pylist(columns, schema))
+        yield from outlet.finish()
+
+    combined = [
+        *sent(0, [row("a", 5, 6), row("b", 1, 2)]),
+        *sent(1, [row("a", 4, 3), row("a", 9, 7)]),
+    ]
+    combined.sort(key=lambda state: state["state"][0].as_py())
+    receiver = windows(0)
+    state = CombinedState(receiver, iter(combined))
+    assert len(list(state.notes())) == 2
+    receiver.open(state)
+    state.check_read()
+    came = [row for out in receiver.on_watermark(MAX_TIMESTAMP_MS) for row in out.batch.to_pylist()]
+    assert values(came, "k", "earliest") == [("a", 4), ("b", 1)]
+
+
+def test_a_kind_that_is_not_registered_is_refused_where_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(KINDS, Earliest.kind)
+    with pytest.raises(ProgramError, match="of a kind that is not registered"):
+        planned()
+
+
+def test_a_kind_that_defines_too_little_cannot_be_made() -> None:
+    @dataclass(frozen=True)
+    class Bare(Agg):
+        kind: ClassVar[str] = "bare"
+
+        def result_type(self, schema: pa.Schema) -> pa.DataType:
+            return pa.int64()
+
+    with pytest.raises(TypeError, match="abstract"):
+        Bare("v")  # type: ignore[abstract]
+
+
+def test_every_kind_is_named_by_what_it_calls_itself() -> None:
+    assert {name: kind.kind for name, kind in KINDS.items()} == {name: name for name in KINDS}
+    for name in set(KINDS) - {Earliest.kind}:
+        assert callable(getattr(rh.agg, name)), "a kind is made by the function of its name"

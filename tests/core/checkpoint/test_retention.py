@@ -1,0 +1,97 @@
+"""Retention: which files and entries expire, and when (CP10)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.core.checkpoint.names import state_path
+from rheos.core.checkpoint.retention import Expired, Retention, attempt_of, stale
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from tests.core.checkpoint.timelines import completed, handle
+
+
+def checkpoint(number: int, *paths: str) -> CheckpointCompleted:
+    return msgspec.structs.replace(completed(number), handles=[handle(path) for path in paths])
+
+
+def test_a_chain_keeps_the_files_of_checkpoints_before_it() -> None:
+    retention = Retention(retain=1)
+    assert retention.completed(1, checkpoint(1, "full")) == Expired()
+    assert retention.completed(2, checkpoint(2, "full", "delta 1")) == Expired((), (1,))
+    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2")) == Expired((), (2,))
+    gone = ("delta 1", "delta 2", "full")
+    assert retention.completed(4, checkpoint(4, "full 2")) == Expired(gone, (3,))
+    assert retention.newest == checkpoint(4, "full 2")
+
+
+def test_files_that_only_open_checkpoints_have_named_are_kept() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(1, "a"))
+    retention.noted(CheckpointId(2), [handle("c")])
+    retention.noted(CheckpointId(3), [handle("b")])
+    assert retention.completed(2, checkpoint(2, "d")) == Expired(("a", "c"), (1,))
+    assert retention.completed(3, checkpoint(3, "b")) == Expired(("d",), (2,))
+
+
+def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_without() -> None:
+    """An older one that completes meanwhile says nothing about it: a chain may go on from it."""
+    retention = Retention(retain=1)
+    retention.noted(CheckpointId(2), [handle("aborted")])
+    assert retention.completed(1, checkpoint(1, "a")) == Expired()
+    chained = checkpoint(3, "a", "aborted", "b")
+    assert retention.completed(2, chained) == Expired((), (1,))
+    assert retention.completed(3, checkpoint(4, "whole")) == Expired(("a", "aborted", "b"), (2,))
+
+
+def test_a_late_word_of_an_older_checkpoint_does_not_keep_a_file() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(2, "a"))
+    retention.noted(CheckpointId(1), [handle("late")])
+    assert retention.completed(2, checkpoint(3, "b")) == Expired(("a", "late"), (1,))
+
+
+def test_small_parts_have_no_files() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(1, ""))
+    assert retention.completed(2, checkpoint(2)) == Expired((), (1,))
+
+
+def test_what_was_kept_before_the_driver_came_is_trimmed() -> None:
+    kept = [Numbered(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
+    retention = Retention(2, kept)
+    assert retention.trim() == Expired(("file 3",), (3,))
+    assert retention.trim() == Expired()
+    assert retention.numbers == [4, 5]
+    assert retention.needed == {"file 4", "file 5"}
+
+
+def test_one_checkpoint_is_always_kept() -> None:
+    retention = Retention(retain=0)
+    assert retention.completed(1, checkpoint(1, "a")) == Expired()
+    assert retention.numbers == [1]
+
+
+def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
+    job = JobId("a job/1")
+
+    def path(attempt: int, state: str) -> str:
+        return state_path(job, Attempt(attempt), CheckpointId(7), OperatorId("op/x"), 3, state)
+
+    files = [path(1, "old"), path(1, "kept"), path(2, "old"), path(3, "new"), "a job%2F1/state/readme"]
+    assert files[0] == "a job%2F1/state/1/7/op%2Fx/3-old-0.arrow"
+    assert stale(files, Attempt(3), frozenset([files[1]])) == [files[0], files[2]]
+    through = [stale(files, Attempt(3), frozenset(), CheckpointId(n)) for n in (6, 7)]
+    assert through == [files[:3], files[:4]]
+    assert attempt_of(files[3]) == 3
+    assert attempt_of("a job/log/0000000001.json") is None
+
+
+def test_an_entry_lists_what_is_kept_beside_it() -> None:
+    """Until it is in the log nothing is dropped; once it is, what it lists is what is kept."""
+    for retain in (0, 1, 2, 3):
+        retention = Retention(retain)
+        for number in range(1, 6):
+            listed = retention.numbers_beside_next
+            retention.completed(number, checkpoint(number))
+            assert retention.numbers == [*listed, number]

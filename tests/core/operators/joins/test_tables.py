@@ -1,0 +1,366 @@
+"""Joins of tables: what is there in the end is the join of both tables, whatever came first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.core.checkpoint.compatibility import compare, refusals
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.graph.changes import Changes
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import Out
+from rheos.core.operators.joins import tables
+from rheos.core.operators.joins.tables import TableJoinOperator, TableJoinSpec
+from rheos.core.protocol.elements import SWM, TS, WatermarkMark
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.protocol.snapshots import PartMode
+from rheos.testing import OperatorExample, Right, check_example
+from rheos.testing.harness import Step
+from tests.core.operators.contexts import context
+
+LEFT = pa.schema([("k", pa.int64()), ("l", pa.int64()), ("a", pa.string()), ("op", pa.string())])
+RIGHT = pa.schema([("k", pa.int64()), ("r", pa.int64()), ("b", pa.float64()), ("op", pa.string())])
+PLAIN = [pa.schema([field for field in schema if field.name != "op"]) for schema in (LEFT, RIGHT)]
+PUT = ("insert", "update_after")
+
+Rows = Iterable[dict[str, Any]]
+
+
+def drawn_changes(rng: Random, steps: int, *, upserts: bool = False) -> list[Step]:
+    """Changes of two tables, by the columns l and r: rows come, become others and go. Those of upserts
+    stay at their key of the join."""
+    there: list[dict[int, tuple[int, Any]]] = [{}, {}]
+    script: list[Step] = []
+    before = -1
+
+    def give(port: int, id: int, row: tuple[int, Any], op: str) -> None:
+        named = {"k": row[0], "lr"[port]: id, "ab"[port]: row[1], "op": op}
+        script.append(Right(named) if port else named)
+
+    for number in range(steps):
+        port = rng.choice([before, before, 0, 1]) if before >= 0 else 0
+        if port != before:
+            # Batches are cut there: which side comes first is not left to how rows are gathered.
+            script.append(WatermarkMark(number))
+            before = port
+        id = rng.randrange(6)
+        old = there[port].get(id)
+        value: Any = rng.choice([None, rng.randrange(3)])
+        if value is not None:
+            value = float(value) if port else f"text {value}"
+        row = (id % 2 if upserts else rng.randrange(3), value)
+        if old is None:
+            give(port, id, row, "insert")
+        elif rng.random() < 0.4:
+            give(port, id, (old[0], None) if upserts else old, "delete")
+            del there[port][id]
+            continue
+        else:
+            if not upserts:
+                give(port, id, old, "update_before")
+            give(port, id, row, "update_after")
+        there[port][id] = row
+    return script
+
+
+def there(script: Iterable[Step], port: int) -> list[dict[str, Any]]:
+    """The table of a side, in the end."""
+    rows: dict[int, dict[str, Any]] = {}
+    for step in script:
+        if isinstance(step, WatermarkMark) or isinstance(step, Right) != bool(port):
+            continue
+        row = dict(step.row if isinstance(step, Right) else step)
+        if row.pop("op") in PUT:
+            rows[row["lr"[port]]] = row
+        else:
+            rows.pop(row["lr"[port]], None)
+    return list(rows.values())
+
+
+def joined(left: Rows, right: Rows, how: str) -> Counter[tuple[Any, ...]]:
+    left, right = list(left), list(right)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for one in left:
+        for other in right:
+            if one["k"] == other["k"]:
+                found[one["k"], one["l"], one["a"], other["r"], other["b"]] += 1
+    if how in ("left", "full"):
+        for one in left:
+            if all(one["k"] != other["k"] for other in right):
+                found[one["k"], one["l"], one["a"], None, None] += 1
+    if how in ("right", "full"):
+        for other in right:
+            if all(one["k"] != other["k"] for one in left):
+                found[other["k"], None, None, other["r"], other["b"]] += 1
+    return found
+
+
+def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
+    """Adds the changes up; no row is taken back that is not there."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        key = tuple(row[name] for name in "klarb")
+        found[key] += 1 if row["op"] == "insert" else -1
+        assert found[key] >= 0, f"{row} is taken back, and is not there"
+    return +found
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_changes_of_both_sides(how: Any) -> None:
+    script = drawn_changes(Random(how), 60)
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        one = left._typed(Changes(("l",), retracts=True)).key_by("k")
+        other = right._typed(Changes(("r",), retracts=True)).key_by("k")
+        return one.join(other, how=how, ttl="forever")
+
+    came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
+    wanted = joined(there(script, 0), there(script, 1), how)
+    assert in_the_end(came) == wanted
+    assert wanted
+    assert any(row["op"] == "delete" for row in came)
+
+
+def test_upserts_take_the_place_of_the_row_that_is_there() -> None:
+    script = drawn_changes(Random(7), 60, upserts=True)
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        one = left._typed(Changes(("k", "l"), retracts=False)).key_by("k")
+        other = right._typed(Changes(("k", "r"), retracts=False)).key_by("k")
+        return one.join(other, how="full", ttl="forever")
+
+    came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
+    assert in_the_end(came) == joined(there(script, 0), there(script, 1), "full")
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_rows_that_stay_may_be_alike(how: Any) -> None:
+    rng = Random(3)
+    script: list[Step] = []
+    rows: tuple[list[Any], list[Any]] = ([], [])
+    for number in range(30):
+        row = {"k": rng.randrange(6)}
+        port = rng.randrange(2)
+        row |= {"r": 1, "b": 1.5} if port else {"l": 1, "a": "alike"}
+        rows[port].append(row)
+        script += [WatermarkMark(number), Right(row) if port else row]
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        return left.key_by("k").join(right.key_by("k"), how=how, ttl="forever")
+
+    came = check_example(OperatorExample(build, PLAIN[0], script, right=PLAIN[1]))["out"]
+    if how == "inner":
+        assert all("op" not in row for row in came), "what stays is joined to rows that stay"
+        came = [{**row, "op": "insert"} for row in came]
+    assert in_the_end(came) == joined(*rows, how)
+
+
+def test_plain_rows_may_have_a_column_of_that_name() -> None:
+    op = pa.schema([("k", pa.int64()), ("op", pa.string())])
+    script: list[Step] = [{"k": 1, "op": "sold"}, WatermarkMark(0), Right({"k": 1, "r": 2, "b": None})]
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        return left.key_by("k").join(right.key_by("k"), ttl="forever")
+
+    joined_rows = [{"k": 1, "op": "sold", "r": 2, "b": None}]
+    check_example(OperatorExample(build, op, script, right=PLAIN[1]), {"out": joined_rows})
+
+
+# --- the operator by itself ---------------------------------------------------------------------------
+
+
+def operator(
+    how: Any = "inner", *, ttl: str = "forever", batch_rows: int = 1000, retracts: bool = True
+) -> TableJoinOperator:
+    env = rh.Environment(1, max_parallelism=128)
+    by = rh.Watermark.monotonic(on="l", unit="ms"), rh.Watermark.monotonic(on="r", unit="ms")
+    left, right = (
+        env.from_source(rh.collection(schema.empty_table()), watermark)
+        for schema, watermark in zip((LEFT, RIGHT), by, strict=True)
+    )
+    one = left._typed(Changes(("l",), retracts=True)).key_by("k")
+    other = right._typed(Changes(("r",), retracts=True)).key_by("k")
+    one.join(other, how=how, ttl=ttl).collect("out")
+    [planned] = [op for op in env.plan().operators() if isinstance(op.spec, TableJoinSpec)]
+    assert isinstance(planned.spec, TableJoinSpec)
+    ctx = context(LEFT, planned.outputs[MAIN].schema, keys=("k",), batch_rows=batch_rows)
+    ctx.ports = planned.ports
+    made = planned.spec.operator(ctx)
+    made.open({})
+    return made
+
+
+def batch(join: TableJoinOperator, port: int, rows: list[tuple[Any, ...]], reached: int = 0) -> Any:
+    """Rows of (k, id, value, op)."""
+    schema = join.ctx.ports[port].schema
+    columns = [list(values) for values in zip(*rows, strict=True)]
+    hidden = {TS: columns[1], SWM: [reached] * len(rows)}
+    columns += [hidden.get(name, [reached] * len(rows)) for name in schema.names[4:]]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def pairs(outs: Iterable[Out]) -> list[tuple[Any, ...]]:
+    return [(row["l"], row["r"], row["op"]) for out in outs for row in out.batch.to_pylist()]
+
+
+def test_a_key_with_many_rows_gives_bounded_batches() -> None:
+    join = operator(batch_rows=64)
+    list(join.on_batch(0, batch(join, 0, [(1, id, "a", "insert") for id in range(500)])))
+    given = [(1, id, 0.0, "insert") for id in range(40)]
+    counts = [out.batch.num_rows for out in join.on_batch(1, batch(join, 1, given))]
+    assert sum(counts) == 20_000
+    assert max(counts) <= 64
+
+
+def test_within_a_batch_partners_come_and_go() -> None:
+    join = operator("left")
+    assert pairs(join.on_batch(0, batch(join, 0, [(1, 10, "a", "insert")]))) == [(10, None, "insert")]
+    given = [(1, 5, 0.0, "insert"), (1, 5, 0.0, "delete"), (1, 6, 0.0, "insert")]
+    assert pairs(join.on_batch(1, batch(join, 1, given))) == [
+        (10, None, "delete"),
+        (10, 5, "insert"),
+        (10, 5, "delete"),
+        (10, None, "insert"),
+        (10, None, "delete"),
+        (10, 6, "insert"),
+    ]
+
+
+def test_a_row_that_comes_to_another_key_leaves_its_pairs() -> None:
+    join = operator()
+    list(join.on_batch(1, batch(join, 1, [(1, 5, 0.0, "insert"), (2, 6, 0.0, "insert")])))
+    given = [
+        (1, 10, "a", "insert"),
+        (1, 10, "a", "update_before"),
+        (2, 10, "b", "update_after"),
+    ]
+    assert pairs(join.on_batch(0, batch(join, 0, given))) == [
+        (10, 5, "insert"),
+        (10, 5, "delete"),
+        (10, 6, "insert"),
+    ]
+
+
+def test_what_was_not_there_cannot_be_taken_back() -> None:
+    join = operator()
+    given = [(1, 10, "a", "insert"), (1, 11, "b", "delete")]
+    with pytest.raises(InputError) as raised:
+        list(join.on_batch(0, batch(join, 0, given)))
+    assert raised.value.what == "a row is taken back that was not there"
+    assert raised.value.key == "11"
+    assert "'l': 11" in str(raised.value.record)
+
+
+def test_a_row_that_has_lived_finds_no_partner_and_its_pairs_stay() -> None:
+    join = operator("full", ttl="100ms")
+    assert len(pairs(join.on_batch(0, batch(join, 0, [(1, 10, "a", "insert")])))) == 1
+    assert pairs(join.on_batch(1, batch(join, 1, [(1, 50, 0.0, "insert")], reached=60))) == [
+        (10, None, "delete"),
+        (10, 50, "insert"),
+    ]
+    # At 110 the left row is forgotten: the right one stays, and had a partner.
+    assert pairs(join.on_batch(1, batch(join, 1, [(1, 60, 0.0, "insert")], reached=110))) == [
+        (None, 60, "insert")
+    ]
+    assert pairs(join.on_batch(0, batch(join, 0, [(1, 111, "c", "insert")], reached=110))) == [
+        (None, 60, "delete"),
+        (111, 50, "insert"),
+        (111, 60, "insert"),
+    ]
+    # What is forgotten may be taken back late: nothing is known of it.
+    assert pairs(join.on_batch(0, batch(join, 0, [(1, 10, "a", "delete")], reached=110))) == []
+    assert sum(map(len, join._sides)) == 3
+    list(join.on_watermark(1_000))
+    assert sum(map(len, join._sides)) == 0
+
+
+def test_within_a_batch_rows_are_forgotten_as_the_stream_moves_on() -> None:
+    join = operator("inner", ttl="100ms")
+    list(join.on_batch(0, batch(join, 0, [(1, 10, "a", "insert")])))
+    early = batch(join, 1, [(1, 5, 0.0, "insert")], reached=109)
+    both = pa.concat_batches([early, batch(join, 1, [(1, 6, 0.0, "insert")], reached=110)])
+    assert pairs(join.on_batch(1, both)) == [(10, 5, "insert")]
+
+
+def test_rows_that_are_gone_are_cleared_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_TIDY_ROWS", 64)
+    join = operator("left")
+    for id in range(40):
+        rows = [(id, id, "a", "insert"), (id, id, "a", "delete")]
+        list(join.on_batch(0, batch(join, 0, rows[:1])))
+        list(join.on_batch(0, batch(join, 0, rows[1:])))
+    list(join.on_batch(0, batch(join, 0, [(7, 1000 + id, "b", "insert") for id in range(5)])))
+    assert join._sides[0].alive == 5
+    assert len(join._sides[0]) <= 64
+    assert len(join._keys) <= 64
+    found = pairs(join.on_batch(1, batch(join, 1, [(7, 1, 0.0, "insert")])))
+    assert Counter(found) == Counter(
+        [(1000 + id, None, "delete") for id in range(5)] + [(1000 + id, 1, "insert") for id in range(5)]
+    )
+
+
+def test_a_snapshot_holds_what_has_changed() -> None:
+    join = operator("left")
+    list(join.on_batch(0, batch(join, 0, [(id % 3, id, "a", "insert") for id in range(300)])))
+    first = join.snapshot(CheckpointId(1)).parts
+    assert [part.mode for part in first] == [PartMode.FULL, PartMode.FULL]
+    list(join.on_batch(0, batch(join, 0, [(0, 0, "a", "delete"), (9, 900, "a", "insert")])))
+    left, right = join.snapshot(CheckpointId(2)).parts
+    assert left.mode is PartMode.DELTA
+    assert sum(table.num_rows for table in left.write()) == 2
+    assert right.unchanged
+
+
+@pytest.mark.parametrize(("old", "new", "fits"), [("inner", "left", False), ("full", "right", True)])
+def test_less_may_be_kept_by_a_changed_program(old: str, new: str, fits: bool) -> None:
+    id = OperatorId("join-1")
+    before, after = ({id: made._spec.states(made.ctx.ports)} for made in (operator(old), operator(new)))
+    refused = refusals(compare(before, after, {}), allow_dropped=not fits)
+    assert (refused is None) is fits
+
+
+# --- what is refused ----------------------------------------------------------------------------------
+
+
+def test_what_is_refused_at_its_line() -> None:
+    env = rh.Environment(1)
+    rows = env.from_source(rh.collection(PLAIN[0].empty_table()))
+    others = env.from_source(rh.collection(PLAIN[1].empty_table()))
+    left, right = rows.key_by("k"), others.key_by("k")
+
+    def wrong(joined: Callable[[], rh.DataStream]) -> str:
+        with pytest.raises(ProgramError) as raised:
+            joined()
+        assert raised.value.site is not None
+        assert raised.value.site.file == __file__
+        return str(raised.value)
+
+    assert "it is not said for how long" in wrong(lambda: left.join(right))
+    assert "ttl='0s' is no time at all" in wrong(lambda: left.join(right, ttl="0s"))
+    assert "a time to live needs event time" in wrong(lambda: left.join(right, ttl="1d"))
+    updated = rows.upserts(key="l", op=None).key_by("k")
+    assert ".retractions() before key_by" in wrong(lambda: updated.join(right, ttl="forever"))
+    without = left.join(right, "full", ttl="forever").key_by("k")
+    again = env.from_source(rh.collection(pa.schema([("k", pa.int64())]).empty_table())).key_by("k")
+    assert "rows without a key" in wrong(lambda: without.join(again, ttl="forever"))
+    assert "rows without a key" in wrong(lambda: without.top_n(1, by="l"))
+    redis = rh.redis.sink("redis://localhost", key="{k}")
+    assert "takes rows back by their key" in wrong(
+        lambda: left.join(right, "full", ttl="forever").sink_to(redis)
+    )
+
+
+def test_what_pairs_are_known_by() -> None:
+    env = rh.Environment(1)
+    rows = env.from_source(rh.collection(PLAIN[0].empty_table())).upserts(key="l", op=None)
+    others = env.from_source(rh.collection(PLAIN[1].empty_table())).upserts(key="k", op=None)
+    pairs = rows.retractions().key_by("k").join(others.key_by("k"), "left", ttl="forever")
+    assert pairs._type.changes == Changes(("k", "l"), retracts=True)

@@ -1,0 +1,74 @@
+"""Temporal joins: each row meets the version that counted at its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.core.operators.joins.versions import LEAST_ROWS, Versions
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.protocol.snapshots import PartMode
+from rheos.testing import OperatorExample, check_example
+from rheos.testing.join_programs import temporal_joined
+from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted
+from tests.core.operators.joins.test_interval import joined
+
+
+@pytest.mark.parametrize(
+    ("how", "keys"), [pytest.param("inner", 3, marks=pytest.mark.slow), ("left", 8)]
+)
+def test_drawn_rows_meet_the_version_of_their_time_in_whatever_way_they_come(
+    how: Any, keys: int
+) -> None:
+    script = drawn_script(Random(f"temporal {how} {keys}"), 36, keys)
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> dict[str, rh.DataStream]:
+        found = left.key_by("k").temporal_join(right.key_by("k"), how)
+        return {"out": found, **{tag: found.side_output(tag) for tag in LATE_OF_TWO}}
+
+    came = check_example(OperatorExample(build, LEFT, script, "at", RIGHT, "then"))
+    rows = parted(script)
+    wanted = Counter(temporal_joined(rows.left, rows.right, how))
+    assert joined(came["out"]) == wanted
+    assert len(wanted) >= 8
+    assert sorted(row["l"] for row in came["late_left"]) == rows.late_left
+    assert sorted(row["r"] for row in came["late_right"]) == rows.late_right
+
+
+_SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+def test_versions_that_are_replaced_do_not_stay_and_deltas_hold_the_others() -> None:
+    rng = np.random.default_rng(3)
+    versions = Versions("versions", _SCHEMA, ("k",), 16)
+    latest: dict[int, int] = {}
+    chain: list[pa.Table] = []
+    modes = set()
+    for step in range(300):
+        keys = rng.integers(0, 500, int(rng.integers(1, 100)))
+        rows = pa.record_batch([keys, np.full(len(keys), step)], schema=_SCHEMA)
+        versions.put(versions.slots_of(rows), rows)
+        latest.update(dict.fromkeys(keys.tolist(), step))
+        if step % 10 == 0:
+            part = versions.part()
+            modes.add(part.mode)
+            chain = [] if part.mode is PartMode.FULL else chain
+            made = part.write()
+            assert isinstance(made, pa.Table)
+            chain.append(made)
+            again = Versions("versions", _SCHEMA, ("k",), 16)
+            again.restore(chain)
+            every = pa.record_batch([np.arange(600), np.arange(600)], schema=_SCHEMA)
+            numbers = again.find(again.known(every, ("k",)))
+            there = numbers[numbers >= 0]
+            found = again.take(there, ["k", "v"]).to_pylist()
+            assert {row["k"]: row["v"] for row in found} == latest
+            assert len(found) == len(latest)
+    assert modes == {PartMode.FULL, PartMode.DELTA}
+    assert sum(rows.num_rows for _, rows in versions._parts) <= LEAST_ROWS + 100

@@ -1,0 +1,67 @@
+"""`top_n` of rows that stay: what a batch changes is what its rows change one after the other."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.core.operators.changelog.top_n import TopNSpec
+from tests.core.operators.contexts import context
+
+BIDS = pa.schema([("item", pa.string()), ("price", pa.float64()), ("user", pa.int64())])
+RANKS = pa.schema([*BIDS, ("rank", pa.int64()), ("op", pa.string())])
+
+Bid = tuple[str, float | None, int | None]
+
+PRICES = st.none() | st.just(float("nan")) | st.sampled_from([-1.0, -0.0, 0.0, 2.5, float("inf")])
+DRAWN = st.lists(
+    st.lists(st.tuples(st.sampled_from("ab"), PRICES, st.none() | st.integers(1, 3)), max_size=8),
+    max_size=5,
+)
+
+
+def expected(bids: list[Bid], n: int, *, smallest: bool) -> list[tuple[Any, ...]]:
+    """The plain loop: of each row what it makes of every rank of its key."""
+
+    def by_user(bid: Bid) -> tuple[bool, int]:
+        return bid[2] is None, bid[2] or 0
+
+    tops: dict[str, list[Bid]] = {}
+    found: list[tuple[Any, ...]] = []
+    for bid in bids:
+        before = tops.setdefault(bid[0], [])
+        if bid[1] is None:
+            continue
+        # -0.0 and 0.0 are one price, and so are rows that differ in nothing else.
+        after = sorted([*before, bid], key=by_user)
+        after.sort(
+            key=lambda each: (each[1] != each[1], each[1] if each[1] else 0.0), reverse=not smallest
+        )
+        tops[bid[0]] = after = after[:n]
+        for rank, (was, now) in enumerate(zip_longest(before, after), 1):
+            if was is None:
+                found.append((*now, rank, "insert"))
+            elif was != now:
+                found += [(*was, rank, "update_before"), (*now, rank, "update_after")]
+    return found
+
+
+@given(DRAWN, st.integers(1, 4), st.booleans())
+def test_a_batch_changes_what_its_rows_change_one_by_one(
+    batches: list[list[Bid]], n: int, smallest: bool
+) -> None:
+    ctx = context(BIDS, RANKS, keys=("item",), batch_rows=5)
+    operator = TopNSpec(n, "price", smallest, None).operator(ctx)
+    operator.open({})
+    found: list[tuple[Any, ...]] = []
+    for bids in batches:
+        rows = [dict(zip(BIDS.names, bid, strict=True)) for bid in bids]
+        for out in operator.on_batch(0, pa.RecordBatch.from_pylist(rows, BIDS)):
+            assert 0 < out.batch.num_rows <= 5
+            found += [tuple(row.values()) for row in out.batch.to_pylist()]
+    wanted = expected([bid for bids in batches for bid in bids], n, smallest=smallest)
+    assert list(map(repr, found)) == list(map(repr, wanted))  # NaN is not equal to itself.

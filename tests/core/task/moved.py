@@ -1,0 +1,18 @@
+"""A job that is moved, wider and then narrower, while rows are in flight everywhere."""
+
+from __future__ import annotations
+
+from rheos.testing.programs import CheckedProgram
+from tests.core.task.cluster import AT_ONCE, Job, planned
+from tests.core.task.programs import build, made
+
+
+def check_moved(program: CheckedProgram) -> None:
+    """Its outputs are the oracle's, though barriers overtook its rows."""
+    of = made()
+    job = Job(planned(build(program, of)), AT_ONCE, parallelism=2, seed=1)
+    for parallelism in (3, 1):
+        job.under_back_pressure()
+        job.take()
+        job.restart(parallelism)
+    program.check(of.arrived(), job.finish())

@@ -1,0 +1,67 @@
+"""Whether the jobs of a machine run, as an orchestrator is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.core.metrics.health import Severity, simple_health
+from rheos.ops.control.registry import Registry
+from rheos.ops.dashboard import readiness
+from rheos.ops.dashboard.readiness import Readiness
+from rheos.runtimes.job import JobState
+from tests.cli.stand_ins import StandIn
+from tests.ops.dashboard.conftest import Asking
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(readiness, "monotonic", made)
+    return made
+
+
+def test_a_job_that_runs_is_ready_without_a_token(asking: Asking, clock: Clock, job: StandIn) -> None:
+    answer = asking.client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"ready": True})
+    job.shown = replace(job.shown, state=JobState.RESTARTING)
+    clock.now_s += 1
+    answer = asking.client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"ready": False})
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
+def test_in_any_other_state_it_is_not(job: StandIn, state: JobState) -> None:
+    job.shown = replace(job.shown, state=state)
+    assert not Readiness(Registry()).ready()
+
+
+@pytest.mark.parametrize("severity", [None, *Severity])
+def test_a_job_that_is_stuck_or_failing_is_not_ready(job: StandIn, severity: Severity | None) -> None:
+    job.shown = replace(job.shown, health=simple_health(severity, 1_000))
+    stuck = severity in (Severity.STUCK, Severity.FAILING)
+    assert Readiness(Registry()).ready() is not stuck
+
+
+def test_where_there_is_no_job_nothing_is_ready(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
+    assert not Readiness(Registry()).ready()
+
+
+def test_jobs_are_asked_once_a_second_at_the_most(job: StandIn, clock: Clock) -> None:
+    asked = Readiness(Registry())
+    assert asked.ready()
+    job.shown = replace(job.shown, state=JobState.RESTARTING)
+    assert asked.ready()
+    clock.now_s += 1
+    assert not asked.ready()

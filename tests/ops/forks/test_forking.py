@@ -1,0 +1,301 @@
+"""A stopped job is forked: both programs go on from its checkpoint, and the job is untouched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import rheos as rh
+from rheos.cli.main import app
+from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
+from rheos.core.protocol.ids import JobId
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.started_program import StartedProgram, started_program
+from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.simulated.store import MemoryStore
+from tests.ops.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, write_input
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program of a job that has read its first file; a second is there by now."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    Path("in").mkdir()
+    Path("runtimes/job.py").write_text(PROGRAM)
+    write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
+    stopped("runtimes/job.py")
+    write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35), bad="no order")
+    Path("runtimes/job.py").write_text(FORBIDDEN)
+    return Path("runtimes/job.py")
+
+
+def changed(change: Callable[[str], str]) -> str:
+    Path("job_v2.py").write_text(change(FORBIDDEN))
+    return "job_v2.py"
+
+
+def forked(program: str, **given: object) -> rh.ForkResult:
+    return rh.fork("orders", program, against="runtimes/job.py", checkpoint_dir="kept", **given)
+
+
+def amounts(tables: Mapping[str, pa.Table]) -> list[tuple[str, int]]:
+    return sorted((row["user"], row["amount"]) for row in tables["windows"].to_pylist())
+
+
+def shown(found: rh.ForkResult) -> list[tuple[object, ...]]:
+    """Of the windows: difference, fields, user, amounts."""
+    rows = found["windows"].to_dicts()
+    amounts = [[row[side] and row[side]["amount"] for side in ("old", "new")] for row in rows]
+    return [
+        (row["difference"], row["fields"], row["key"]["user"], *both)
+        for row, both in zip(rows, amounts, strict=True)
+    ]
+
+
+def test_both_go_on_from_the_checkpoint_and_their_rows_are_compared(job: Path) -> None:
+    v2 = changed(lambda text: text.replace('"least": 0', '"least": 2'))
+    before = digest(Path())
+    found = forked(v2)
+    assert digest(Path()) == before, "a fork writes nothing into the job's folders"
+    # Windows that were open in the checkpoint hold what the first file gave them.
+    assert amounts(found.old) == [("ada", 1), ("ada", 6), ("bob", 8)]
+    assert found.rows_read == {"orders": 4}
+    # ada's 1 at 21 is too little now; bob's 1 at 12 was counted before the change.
+    assert shown(found) == [("only old", [], "ada", 1, None)]
+    assert found.outputs["windows"].key == ("user", "window_start", "window_end")
+    assert found.outputs["windows"].same == 2
+    assert found.outputs["bad"].alike
+    assert found.outputs["bad"].old_rows == 1
+
+
+def test_the_same_program_gives_the_same(job: Path) -> None:
+    found = forked("runtimes/job.py")
+    assert found.alike
+    assert (found.notes, found.reservations) == ([], [])
+
+
+def test_what_changes_may_be_a_parameter(job: Path) -> None:
+    found = forked("runtimes/job.py", parameters={"least": "5"}, key=["user"])
+    assert shown(found) == [
+        ("changed", ["amount"], "ada", 6, 2),
+        ("only old", [], "ada", 1, None),
+    ]
+
+
+def test_a_length_of_event_time_cuts_each_split_at_its_first_row_beyond(job: Path) -> None:
+    # The checkpoint has come to 13.
+    found = forked("runtimes/job.py", for_="8ms")
+    assert found.rows_read == {"orders": 2}
+    found = forked("runtimes/job.py", for_="20ms")
+    assert found.rows_read == {"orders": 3}
+
+
+def test_a_sink_that_one_program_alone_has_is_named(job: Path) -> None:
+    v2 = changed(lambda text: text.replace('name="windows", uid="out"', 'name="all", uid="other"'))
+    found = forked(v2)
+    assert found.notes == [
+        "only the running program has the sink 'windows': all of its rows are a difference",
+        "only the changed program has the sink 'all': all of its rows are a difference",
+    ]
+    assert (found.outputs["windows"].only_old, found.outputs["all"].only_new) == (3, 3)
+
+
+def test_a_source_that_was_changed_is_read_by_itself(job: Path) -> None:
+    v2 = changed(lambda text: text.replace("in/*.jsonl", "in/2*.jsonl"))
+    found = forked(v2)
+    (note,) = found.notes
+    assert "job_v2.py:25: the source 'orders' is not the running program's" in note
+    assert found.rows_read == {"orders": 4}
+
+
+def test_state_that_the_changed_program_cannot_read_is_said(job: Path) -> None:
+    v2 = changed(lambda text: text.replace('uid("windows")', 'uid("others")'))
+    with pytest.raises(
+        CheckpointError, match="holds state of operators that the program no longer has"
+    ):
+        forked(v2)
+    # It starts over without: what the first file gave to the window is not there.
+    found = forked(v2, allow_dropped=True)
+    assert amounts(found.new) == [("ada", 1), ("ada", 4), ("bob", 7)]
+
+
+def test_an_error_of_the_changed_program_is_its_own(job: Path) -> None:
+    v2 = changed(lambda text: text.replace(">= env", "> env").replace('parameters={"least": 0}', ""))
+    with pytest.raises(RheosError, match=r"the job has no parameter 'least'"):
+        forked(v2)
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "says"),
+    [
+        ('rh.socket.source("localhost:1")', {}, "its lines are given once, to whoever is connected"),
+        ("rh.generator(lambda b: {'n': b.index()})", {}, "does not say what is there now"),
+        (
+            "rh.files.source('in/*.jsonl', schema=Order)",
+            {"for_": "5ms"},
+            "of this source have none",
+        ),
+    ],
+)
+def test_a_source_that_cannot_be_read_beside_the_job_is_refused_at_its_line(
+    job: Path, source: str, given: dict[str, str], says: str
+) -> None:
+    v2 = changed(
+        lambda text: text.replace(
+            "env.execute", f"env.from_source({source}).sink_to(SINK)\nenv.execute"
+        )
+    )
+    with pytest.raises(ConfigurationError, match=r"job_v2\.py:33: .*") as error:
+        forked(v2, **given)
+    assert says in str(error.value)
+
+
+# --- which job, and what it runs ------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(job: Path) -> Iterator[JobRecord]:
+    """As if a driver ran the job: it was started with a parameter."""
+    text = Path("runtimes/job.py").read_bytes()
+    record = JobRecord(
+        key="forked",
+        job=JobId("orders"),
+        name="orders",
+        process=this_process(),
+        runtime="continuous",
+        checkpoint_dir=str(Path("kept").absolute()),
+        started_ms=0,
+        endpoint="",
+        token="",
+        program=StartedProgram(
+            file=str(Path("runtimes/job.py").absolute()),
+            arguments=[],
+            folder=str(Path().absolute()),
+            parameters={"least": "2"},
+            digest=hashlib.blake2b(text, digest_size=16).hexdigest(),
+        ),
+    )
+    Registry().add(record)
+    yield record
+    Registry().remove(record)
+
+
+def test_a_running_job_says_what_it_runs_and_how(running: JobRecord) -> None:
+    found = rh.fork("orders", "runtimes/job.py")
+    assert found.alike
+    assert amounts(found.old) == [("ada", 6), ("bob", 8)]
+    # The parameter is over that of the job, for the changed program alone.
+    found = rh.fork("orders", "runtimes/job.py", parameters={"least": "5"})
+    assert shown(found) == [("changed", ["amount"], "ada", 6, 2)]
+
+
+def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
+    Path("runtimes/job.py").write_text(FORBIDDEN + "# one more line\n")
+    with pytest.raises(ConfigurationError, match=r"job\.py is not what it was when the job 'orders'"):
+        rh.fork("orders", "runtimes/job.py")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"program": None}, "nothing says which program the job 'orders' runs"),
+        ({"checkpoint_dir": None}, "has no checkpoint directory that could be read from here"),
+    ],
+)
+def test_what_a_running_job_does_not_say_is_asked_for(
+    running: JobRecord, changes: dict[str, None], says: str
+) -> None:
+    Registry().add(msgspec.structs.replace(running, **changes))
+    with pytest.raises(ConfigurationError, match=says):
+        rh.fork("orders", "runtimes/job.py")
+
+
+def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no job 'others' in"):
+        rh.fork("others", "runtimes/job.py", against="runtimes/job.py", checkpoint_dir="kept")
+    with pytest.raises(ConfigurationError, match="no checkpoint yet"):
+        newest_checkpoint(MemoryStore(), JobId("orders"))
+    with pytest.raises(ConfigurationError, match="cannot go for '0s'"):
+        forked("runtimes/job.py", for_="0s")
+
+
+def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
+    taken = newest_checkpoint(open_store("kept"), JobId("orders"))
+    store = open_store("taken")
+    for path, data in taken.files.items():
+        store.put(path, data)
+    assert amounts(forked("runtimes/job.py", from_savepoint="taken").old) == amounts(
+        forked("runtimes/job.py").old
+    )
+    with pytest.raises(ConfigurationError, match="there is no savepoint"):
+        forked("runtimes/job.py", from_savepoint="elsewhere")
+
+
+def test_a_checkpoint_that_is_dropped_while_it_is_read_gives_way_to_a_newer_one(job: Path) -> None:
+    kept = open_store("kept")
+    gone = iter([True, False])
+
+    class Dropping(MemoryStore):
+        def get(self, path: str) -> bytes:
+            if "/state/" in path and next(gone, False):
+                raise FileNotFoundError(path)
+            return kept.get(path)
+
+        def list(self, prefix: str) -> list[str]:
+            return kept.list(prefix)
+
+    assert newest_checkpoint(Dropping(), JobId("orders")).files
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
+    done = CliRunner().invoke(
+        app, ["fork", "orders", "runtimes/job.py", "--param", "least=5", "--out", "all"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "changed     ada   " in done.output
+    assert "6 -> 2" in done.output
+    assert sorted(str(file) for file in Path("all").rglob("*.parquet")) == [
+        f"all/{side}/{sink}.parquet"
+        for side in ("difference", "new", "old")
+        for sink in ("bad", "windows")
+    ]
+    again = CliRunner().invoke(app, ["fork", "orders", "runtimes/job.py", "--out", "all"])
+    assert (again.exit_code, "is not empty" in again.output) == (2, True)
+
+
+def test_the_command_gives_json(running: JobRecord) -> None:
+    done = CliRunner().invoke(
+        app, ["fork", "orders", "runtimes/job.py", "--param", "least=5", "--json"]
+    )
+    shown = json.loads(done.output)
+    assert (shown["alike"], shown["rows_read"], shown["notes"]) == (False, {"orders": 4}, [])
+    (windows,) = (output for output in shown["outputs"] if output["sink"] == "windows")
+    assert (windows["changed"], windows["fields"]) == (1, {"amount": 1})
+    assert windows["samples"][0]["new"]["amount"] == 2
+
+
+def test_the_command_says_how_much_is_read_once(job: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["fork", "orders", "runtimes/job.py", "--for", "5m", "--until", "now"]
+    )
+    assert (done.exit_code, "leave out one" in done.output) == (2, True)
+
+
+def test_a_process_says_what_it_runs() -> None:
+    program = started_program(rh.Environment(parameters={"a": 1}).parameters.over)
+    assert program is not None
+    assert program.as_started
+    assert program.parameters == {}

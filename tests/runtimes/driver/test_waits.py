@@ -1,0 +1,87 @@
+"""What a job waits for, and since when, as its status shows it."""
+
+from __future__ import annotations
+
+from rheos.core.checkpoint.events import (
+    After,
+    RecoveryFailed,
+    SavepointRequested,
+    SavepointWritten,
+    Start,
+    Tick,
+)
+from rheos.core.errors import UnavailableError
+from rheos.core.protocol.control import Committed
+from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.runtimes.driver.figures import Unpublished
+from rheos.runtimes.driver.waits import Waits
+from tests.core.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
+
+AWAY = UnavailableError("no answer from db:5432", operator="files")
+
+
+def shown(waits: Waits, time: Timeline, now_ms: int, *sinks: Unpublished) -> list[tuple[str, int]]:
+    return [(w.what, w.since_ms) for w in waits.now(time.coordinator, sinks, now_ms)]
+
+
+def test_a_savepoint_says_at_each_stage_whom_it_waits_for_and_since_when() -> None:
+    time, waits = Timeline().runs(), Waits(SHAPE.operators)
+    assert shown(waits, time, 0) == []
+    time.at(100, SavepointRequested(1, "/savepoints/one", After.GO_ON))
+    said = "the savepoint waits: subtasks 0, 1 have not acknowledged its checkpoint"
+    assert shown(waits, time, 5_000) == [(said, 5_000)]
+    assert shown(waits, time, 9_000) == [(said, 5_000)]
+    time.at(200, acknowledge(0, 1, savepoint=True))
+    said = "the savepoint waits: subtask 1 has not acknowledged its checkpoint"
+    assert shown(waits, time, 9_500) == [(said, 5_000)]
+
+    [append] = time.at(300, acknowledge(1, 1, savepoint=True))
+    time.log_takes(300, append)
+    said = "the savepoint waits: subtasks 0, 1 have not committed its checkpoint"
+    assert shown(waits, time, 9_600) == [(said, 9_600)]
+    time.at(400, Committed(attempt=Attempt(1), subtask=0, checkpoint=CheckpointId(1)))
+    others = Unpublished(SINK, 0, 1_000), Unpublished(SINK, 1, 2_000)
+    said = "the savepoint waits for the sink 'files': subtask 1 has not published"
+    assert shown(waits, time, 9_700, *others) == [(said, 2_000)]
+
+    time.at(500, Committed(attempt=Attempt(1), subtask=1, checkpoint=CheckpointId(1)))
+    said = "the savepoint waits: its manifest is being written"
+    assert shown(waits, time, 9_800) == [(said, 9_800)]
+    time.at(600, SavepointWritten(1))
+    assert shown(waits, time, 9_900) == []
+
+
+def test_a_drain_and_a_request_behind_another_say_what_they_wait_for() -> None:
+    time, waits = Timeline().runs(), Waits(SHAPE.operators)
+    time.at(100, SavepointRequested(1, "/savepoints/one", After.DRAIN))
+    said = "the stop with --drain waits: subtasks 0, 1 have not reached the end of their input"
+    assert [what for what, _ in shown(waits, time, 0)] == [said]
+
+
+def test_a_request_says_that_another_checkpoint_is_open() -> None:
+    time, waits = Timeline().runs(), Waits(SHAPE.operators)
+    time.at(1000, Tick())
+    time.at(1100, SavepointRequested(1, "/savepoints/one", After.STOP))
+    said = (
+        "the stop with a savepoint waits: another checkpoint is open, which subtasks 0, 1 have not "
+        "acknowledged"
+    )
+    assert [what for what, _ in shown(waits, time, 0)] == [said]
+
+
+def test_a_recovery_says_which_server_it_waits_for_and_so_does_a_savepoint() -> None:
+    time, waits = Timeline(), Waits(SHAPE.operators)
+    time.at(0, Start())
+    time.claims(0)
+    said = "the recovery waits for the commit of the last checkpoint"
+    assert shown(waits, time, 1_000) == [(said, 1_000)]
+    time.at(100, RecoveryFailed(Attempt(1), AWAY))
+    time.at(150, SavepointRequested(1, "/savepoints/one", After.GO_ON))
+    assert shown(waits, time, 4_000) == [
+        (f"{said}: the sink 'files': no answer from db:5432", 1_000),
+        (
+            "the savepoint waits: the job does not run now (committing what the restored checkpoint "
+            "lists)",
+            4_000,
+        ),
+    ]
