@@ -28,7 +28,7 @@ from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.task.config import Guarantee
 from tests.api.programs import events, refused
 
-PROGRAM = Site("runtimes/job.py", 7)
+PROGRAM = Site("job.py", 7)
 
 
 def command(**values: Any) -> PartialSettings:

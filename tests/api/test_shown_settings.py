@@ -20,7 +20,7 @@ from rheos.core.errors import Site
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.job import JobConfig
 
-SITE = Site("runtimes/job.py", 1)
+SITE = Site("job.py", 1)
 ONLY_IN_PROGRAMS = ("spark",)
 
 

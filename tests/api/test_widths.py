@@ -65,7 +65,7 @@ def test_a_batch_job_has_no_load_to_follow() -> None:
 
 
 def test_the_command_says_what_is_wrong_with_it(tmp_path: Path) -> None:
-    job = tmp_path / "runtimes/job.py"
+    job = tmp_path / "job.py"
     job.write_text("import rheos as rh\nrh.Environment()\n")
     done = CliRunner().invoke(app, ["run", str(job), "--parallelism", "auto:8..2"])
     assert done.exit_code == 2

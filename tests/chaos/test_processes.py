@@ -197,7 +197,7 @@ def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
     """A worker dies in its commit, then the driver in the recovery that makes up for it. The command
     is started again, and the alerts are the planted ones."""
     events = 20_000
-    marks, file = tmp_path / "marks", tmp_path / "runtimes/job.py"
+    marks, file = tmp_path / "marks", tmp_path / "job.py"
     marks.mkdir()
     file.write_text(KILLING.format(examples=str(EXAMPLE.parent), marks=str(marks)))
     run = command(tmp_path, events, file=file, checkpoint_dir=str(tmp_path / "checkpoints"))

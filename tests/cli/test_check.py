@@ -157,7 +157,7 @@ def take_savepoint(plan: PhysicalPlan, folder: Path, *, empty: tuple[str, ...] =
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(PROGRAM)
     place = Place(tmp_path)
     take_savepoint(plan_of(file), place.savepoint)
@@ -271,7 +271,7 @@ def test_lost_fields_do_not_keep_a_run_from_starting_and_lost_states_do(place: P
 
 def test_where_nothing_is_stored_nothing_is_lost(place: Place) -> None:
     (place.savepoint / MANIFEST).unlink()
-    file = place.folder / "runtimes/job.py"
+    file = place.folder / "job.py"
     take_savepoint(plan_of(file), place.savepoint, empty=("amounts",))
     assert place.check(OTHER).exit_code == 0
     assert place.check(GONE).exit_code == 0
@@ -364,7 +364,7 @@ def test_state_in_a_later_format_is_told(place: Place, monkeypatch: pytest.Monke
     (place.savepoint / MANIFEST).unlink()
     with monkeypatch.context() as later:
         later.setattr(state_format, "VERSION", 99)
-        take_savepoint(plan_of(place.folder / "runtimes/job.py"), place.savepoint)
+        take_savepoint(plan_of(place.folder / "job.py"), place.savepoint)
     result = place.check()
     assert result.exit_code == 1
     assert "has format version 99" in result.stderr
@@ -377,7 +377,7 @@ def test_a_program_that_never_executes_cannot_be_checked(place: Place) -> None:
 
 
 def test_it_must_be_told_which_savepoint(place: Place) -> None:
-    result = CliRunner().invoke(app, ["check", str(place.folder / "runtimes/job.py")])
+    result = CliRunner().invoke(app, ["check", str(place.folder / "job.py")])
     assert result.exit_code == 2
     assert "--from-savepoint" in result.stderr
 

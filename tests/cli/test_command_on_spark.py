@@ -34,7 +34,7 @@ def rheos(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_path: Path) -> None:
-    file, directory = tmp_path / "runtimes/job.py", tmp_path / "checkpoints"
+    file, directory = tmp_path / "job.py", tmp_path / "checkpoints"
     file.write_text(ENDLESS)
     command = ["run", str(file), "--checkpoint-dir", str(directory)]
     process = subprocess.Popen([RHEOS, *command], stderr=subprocess.PIPE, text=True)
@@ -81,7 +81,7 @@ def run(started: Started, file: Path, *arguments: str) -> subprocess.Popen[bytes
 
 
 def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Started) -> None:
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(ENDLESS)
     process = run(started, file)
 
@@ -97,7 +97,7 @@ def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Start
 
 @pytest.mark.slow
 def test_a_jvm_that_was_killed_is_named(tmp_path: Path, started: Started) -> None:
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(ENDLESS)
     process = run(started, file)
     wait_for(lambda: "endless: running" in started.output(process))
@@ -124,7 +124,7 @@ env.execute("finite")
 def test_a_supervisor_that_starts_a_finished_job_again_is_content(
     tmp_path: Path, started: Started
 ) -> None:
-    file, out = tmp_path / "runtimes/job.py", tmp_path / "out"
+    file, out = tmp_path / "job.py", tmp_path / "out"
     file.write_text(FINITE)
     arguments = ["--checkpoint-dir", str(tmp_path / "checkpoints"), str(out)]
     first = run(started, file, *arguments)
@@ -172,7 +172,7 @@ env.execute("leaves")
 def test_a_function_that_ends_its_worker_is_named_and_restarts_are_bounded(
     leave: str, said: str, tmp_path: Path, started: Started
 ) -> None:
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(LEAVES.format(leave=leave))
     process = run(started, file)
     assert process.wait(WITHIN_S) == 1

@@ -17,7 +17,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """A job that has read its first file, and a second is there. Gives the number of its checkpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
-    Path("runtimes/job.py").write_text(PROGRAM)
+    Path("job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
     (number,) = run_job(interval_ms=None)
     capsys.readouterr()
@@ -27,7 +27,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def debug(*arguments: str, key: str = "ada", operator: str = "sessions") -> tuple[int, str, str]:
     command = ["debug", "orders", "--key", key, "--operator", operator]
-    where = ["--checkpoint-dir", "kept", "--against", "runtimes/job.py"]
+    where = ["--checkpoint-dir", "kept", "--against", "job.py"]
     done = CliRunner().invoke(app, [*command, *where, *arguments])
     return done.exit_code, done.stdout, done.stderr
 
@@ -145,7 +145,7 @@ def test_windows_are_asked_for_behind_each_step(job: int) -> None:
 
 def test_breakpoints_of_the_program_stop(job: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PROGRAM.replace("        size = ", "        breakpoint()\n        size = ")
-    Path("runtimes/job.py").write_text(text)
+    Path("job.py").write_text(text)
     stops: list[int] = []
     monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(1))
     code, _, _ = debug("--trace")
@@ -153,11 +153,11 @@ def test_breakpoints_of_the_program_stop(job: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_fails_is_shown_and_looked_into(job: int) -> None:
-    Path("runtimes/job.py").write_text(PROGRAM.replace("order.amount < 0", "order.amount == 9"))
+    Path("job.py").write_text(PROGRAM.replace("order.amount < 0", "order.amount == 9"))
     code, out, _ = debug("--trace")
     assert code == 1
     assert (
-        "      ! " + str(Path("runtimes/job.py").absolute()) + ":51: operator 'process(Sessions)': "
+        "      ! " + str(Path("job.py").absolute()) + ":51: operator 'process(Sessions)': "
         in out
     )
     Path("commands").write_text("run\npm\np order.amount\nq\nquit\n")

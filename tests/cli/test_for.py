@@ -40,7 +40,7 @@ env.execute()
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(PROGRAM)
     return file
 

@@ -45,7 +45,7 @@ def events(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_a_job_is_one_over_killed_workers_and_drivers(tmp_path: Path, started: Started) -> None:
-    file, directory = tmp_path / "runtimes/job.py", tmp_path / "checkpoints"
+    file, directory = tmp_path / "job.py", tmp_path / "checkpoints"
     file.write_text(SHOP)
     arguments = ["--checkpoint-dir", str(directory), str(tmp_path / "out")]
 

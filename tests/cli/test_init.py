@@ -36,7 +36,7 @@ def test_a_project_has_all_its_files_with_its_name(tmp_path: Path) -> None:
     assert sorted(file.name for file in project.iterdir()) == sorted(init.FILES)
     for file in project.iterdir():
         assert "{{" not in file.read_text(), file
-    assert 'env.execute("sensors")' in (project / "runtimes/job.py").read_text()
+    assert 'env.execute("sensors")' in (project / "job.py").read_text()
     assert f"rheos>={VERSION}\n" in (project / "requirements.txt").read_text()
     assert tomllib.loads((project / "settings.toml").read_text())["parallelism"] == 2
     from_file(project / "settings.toml")
@@ -75,7 +75,7 @@ def test_a_new_project_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "--rheos-seeds=0",
     ]
     subprocess.run(tests, cwd=project, check=True)
-    run = [sys.executable, "-m", "rheos", "run", "runtimes/job.py", "--config", "settings.toml"]
+    run = [sys.executable, "-m", "rheos", "run", "job.py", "--config", "settings.toml"]
     subprocess.run([*run, "--param", "rows=400"], cwd=project, check=True)
     written = [file.read_text() for file in (project / "out/per-minute").glob("*.jsonl")]
     assert "".join(written).count("\n") == 80

@@ -24,7 +24,7 @@ print(*map(overrides.current().said, names), sys.argv[1:])
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    path = tmp_path / "runtimes/job.py"
+    path = tmp_path / "job.py"
     path.write_text(PRINTS)
     return str(path)
 
@@ -72,15 +72,15 @@ def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
     "arguments",
     [
         ["run"],
-        ["run", "runtimes/job.py", "--parallelism", "0"],
-        ["run", "runtimes/job.py", "--parallelism", "many"],
-        ["run", "runtimes/job.py", "--parallelism", "auto:8..2"],
+        ["run", "job.py", "--parallelism", "0"],
+        ["run", "job.py", "--parallelism", "many"],
+        ["run", "job.py", "--parallelism", "auto:8..2"],
         ["bench", "sort"],
         ["explain", "j.py", "--format", "x"],
-        ["run", "runtimes/job.py", "--checkpoint-interval", "soon"],
-        ["run", "runtimes/job.py", "--unaligned-after", "1 parsec"],
-        ["run", "runtimes/job.py", "--state-memory", "lots"],
-        ["chaos", "runtimes/job.py", "--kill-every", "5"],
+        ["run", "job.py", "--checkpoint-interval", "soon"],
+        ["run", "job.py", "--unaligned-after", "1 parsec"],
+        ["run", "job.py", "--state-memory", "lots"],
+        ["chaos", "job.py", "--kill-every", "5"],
         ["savepoint", "shop", "--timeout", "-1s"],
     ],
 )
@@ -91,7 +91,7 @@ def test_a_wrong_command_line_is_a_misuse(arguments: list[str]) -> None:
 
 
 def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
-    path = tmp_path / "runtimes/job.py"
+    path = tmp_path / "job.py"
     path.write_text(
         "from rheos.api import overrides\n"
         "from rheos.cli.options import OPTIONS\n"
@@ -129,7 +129,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
 
 
 def test_a_file_of_settings_stands_below_the_options(tmp_path: Path) -> None:
-    job, config = tmp_path / "runtimes/job.py", tmp_path / "job.toml"
+    job, config = tmp_path / "job.py", tmp_path / "job.toml"
     job.write_text(PRINTS)
     config.write_text('parallelism = 3\nmaster = "local[9]"\n')
     given = ["run", str(job), "--config", str(config), "--parallelism", "2"]
@@ -176,7 +176,7 @@ def test_run_says_first_of_all_which_jvm_it_may_need(
 ) -> None:
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(ahead, "start", lambda *said: told.append(said))
-    program, config = tmp_path / "runtimes/job.py", tmp_path / "job.toml"
+    program, config = tmp_path / "job.py", tmp_path / "job.toml"
     program.write_text("pass")
     config.write_text('master = "local[2]"\nruntime = "batch"')
     for options in ([], ["--config", str(config)], ["--config", str(config), "--runtime", "simulated"]):

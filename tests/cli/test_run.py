@@ -47,7 +47,7 @@ class StandIn:
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     def written(text: str) -> Path:
-        file = tmp_path / "runtimes/job.py"
+        file = tmp_path / "job.py"
         file.write_text(textwrap.dedent(text))
         return file
 
@@ -101,7 +101,7 @@ def test_a_missing_file_is_a_misuse(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write("""
         from rheos.core.errors import SchemaError, Site
-        place = Site("runtimes/job.py", 3)
+        place = Site("job.py", 3)
         raise SchemaError("there is no column 'k'", site=place, operator="m", hint="name one")
     """)
     assert run(file, [], Overrides()) == FAILED

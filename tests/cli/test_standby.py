@@ -33,8 +33,8 @@ def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("runtimes/job.py").write_text(PROGRAM)
-    done = CliRunner().invoke(app, ["run", "--standby", *options, "runtimes/job.py"])
+    Path("job.py").write_text(PROGRAM)
+    done = CliRunner().invoke(app, ["run", "--standby", *options, "job.py"])
     assert done.exit_code == 2
     assert "job.py:6: --standby goes on" in done.output
     assert says in done.output

@@ -53,7 +53,7 @@ env.execute("orders")
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
-    file = tmp_path / "runtimes/job.py"
+    file = tmp_path / "job.py"
     file.write_text(PROGRAM)
     return file
 

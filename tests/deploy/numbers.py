@@ -135,7 +135,7 @@ class Run:
         self._rows = rows
         self._out, self._checkpoints = shared / "out", shared / "checkpoints"
         self._said = own / f"said-{host.name if host else 'here'}"
-        job = own / "runtimes/job.py"
+        job = own / "job.py"
         job.write_text(JOB)
         words = [str(self._out), str(self._checkpoints), str(rows), str(rate_per_s), str(self._said)]
         here = host.address if host else cluster.network.address

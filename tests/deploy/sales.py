@@ -85,8 +85,8 @@ print("both have run")
 def written(folder: Path) -> Path:
     """The job's file, and the user's module beside it."""
     (folder / "rules.py").write_text(RULES)
-    (folder / "runtimes/job.py").write_text(JOB)
-    return folder / "runtimes/job.py"
+    (folder / "job.py").write_text(JOB)
+    return folder / "job.py"
 
 
 def check(out: Path) -> None:

@@ -61,7 +61,7 @@ def test_rows_are_read_on_no_cable_unless_encryption_is_off(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
     cluster = Cluster(network, tmp_path, started)
-    job = tmp_path / "runtimes/job.py"
+    job = tmp_path / "job.py"
     job.write_text(JOB)
     rheos = str(Path(sys.executable).parent / "rheos")
     settings = f"--conf spark.driver.host={network.address} --conf spark.cores.max=4"

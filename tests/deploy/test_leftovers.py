@@ -67,7 +67,7 @@ class Machine:
         self.home = base / "home"
         for folder in (self.temporary, self.home):
             folder.mkdir()
-        self._program = base / "runtimes/job.py"
+        self._program = base / "job.py"
         self._program.write_text(JOB)
         self._environment = {
             "TMPDIR": str(self.temporary),

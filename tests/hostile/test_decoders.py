@@ -144,7 +144,7 @@ class ElsewhereError(InputError):
             UserFunctionError,
         ),
         (
-            CheckpointError("disk", site=Site("runtimes/job.py", 3), operator="map", hint="make room"),
+            CheckpointError("disk", site=Site("job.py", 3), operator="map", hint="make room"),
             CheckpointError,
         ),
         (ElsewhereError("odd"), InputError),

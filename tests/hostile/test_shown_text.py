@@ -62,7 +62,7 @@ def test_lines_of_json_stay_the_values_that_they_are() -> None:
 
 def hostile_error() -> RheosError:
     return rh.UserFunctionError(
-        BAD, site=Site("runtimes/job.py", 1), operator=BAD, record=BAD, key=BAD, hint=BAD, detail=BAD
+        BAD, site=Site("job.py", 1), operator=BAD, record=BAD, key=BAD, hint=BAD, detail=BAD
     )
 
 

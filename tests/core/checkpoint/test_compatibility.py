@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_always_refused() -> None:
     assert refusal is not None
     assert "cannot be read" in refusal.what
     assert refusal.detail == "'count per user' (count), state 'seen': was int, is str"
-    placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("runtimes/job.py", 7)})
+    placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("job.py", 7)})
     assert str(placed).startswith("job.py:7: operator 'count per user': the stored state cannot")
 
 

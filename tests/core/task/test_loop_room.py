@@ -14,7 +14,7 @@ from rheos.core.task.loop_room import LoopRoom
 
 NEW, ROUND = ChannelId(0, 0, 0), ChannelId(1, 0, 0)
 HEAD = PlannedOperator(
-    OperatorId("iterate-1"), "iterate", Site("runtimes/job.py", 7), IterateSpec(None, 100), (), {}, {}
+    OperatorId("iterate-1"), "iterate", Site("job.py", 7), IterateSpec(None, 100), (), {}, {}
 )
 
 

@@ -133,11 +133,11 @@ def test_a_number_of_no_subtask_is_an_error_at_the_line_with_the_record() -> Non
 
 @pytest.mark.parametrize("given", [-1, 3, 2**70, None, 1.0, True, "1"])
 def test_a_function_gives_the_number_of_a_subtask(given: Any) -> None:
-    by = PartitionBy(lambda values, subtasks: given, ("i", "j"), "choose", Site("runtimes/job.py", 5))
+    by = PartitionBy(lambda values, subtasks: given, ("i", "j"), "choose", Site("job.py", 5))
     batch = pa.RecordBatch.from_pydict({"i": [1], "j": ["a"]})
     with pytest.raises(RheosError, match="and the subtasks are 0 to 2") as raised:
         CustomPartitioner(by, 3).split(batch)
-    assert raised.value.site == Site("runtimes/job.py", 5)
+    assert raised.value.site == Site("job.py", 5)
     assert raised.value.record == "{'i': 1, 'j': 'a'}"
 
 
@@ -147,7 +147,7 @@ def test_what_a_function_raises_is_an_error_at_its_line() -> None:
 
     batch = pa.RecordBatch.from_pydict({"i": [1, 7]})
     with pytest.raises(RheosError, match="ZeroDivisionError") as raised:
-        CustomPartitioner(PartitionBy(choose, ("i",), "choose", Site("runtimes/job.py", 5)), 3).split(
+        CustomPartitioner(PartitionBy(choose, ("i",), "choose", Site("job.py", 5)), 3).split(
             batch
         )
     assert raised.value.record == "{'i': 7}"
@@ -156,7 +156,7 @@ def test_what_a_function_raises_is_an_error_at_its_line() -> None:
 
 
 def test_null_is_no_subtask() -> None:
-    by = PartitionBy(col("i"), (), "i", Site("runtimes/job.py", 5))
+    by = PartitionBy(col("i"), (), "i", Site("job.py", 5))
     with pytest.raises(RheosError, match="gave None"):
         CustomPartitioner(by, 3).split(pa.RecordBatch.from_pydict({"i": [1, None]}))
 

@@ -65,7 +65,7 @@ class Failing(Operator):
 def planned(name: str, line: int, *routes: Route) -> PlannedOperator:
     port = PortType(stream_type(SCHEMA), (), SCHEMA)
     outputs = {MAIN: OutputType(stream_type(SCHEMA), SCHEMA)}
-    site = Site("runtimes/job.py", line)
+    site = Site("job.py", line)
     return PlannedOperator(OperatorId(name), name, site, UnionSpec(), (port,), outputs, {MAIN: routes})
 
 

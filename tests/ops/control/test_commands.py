@@ -128,7 +128,7 @@ def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
     job.allowed.set()
     job.savepoint_failure = CheckpointError(
         "the disk is full",
-        site=Site("runtimes/job.py", 3),
+        site=Site("job.py", 3),
         operator="map",
         hint="make room",
         detail="more",

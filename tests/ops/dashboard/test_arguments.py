@@ -24,7 +24,7 @@ from rheos.runtimes.host.stores import open_store
 
 def record(folder: Path, **given: Any) -> JobRecord:
     program = StartedProgram(
-        file=str(folder / "runtimes/job.py"), arguments=[], folder=str(folder), parameters={}, digest=""
+        file=str(folder / "job.py"), arguments=[], folder=str(folder), parameters={}, digest=""
     )
     facts = {"key": "k", "job": JobId("job"), "name": "job", "process": this_process()}
     facts |= {"runtime": "continuous", "checkpoint_dir": str(folder / "kept"), "started_ms": 0}

@@ -43,7 +43,7 @@ def test_a_job_is_watched_and_stopped_through_the_page(
 ) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     places = {"CHECKPOINTS": str(tmp_path / "checkpoints"), "OUT": str(tmp_path / "out")}
-    job = tmp_path / "runtimes/job.py"
+    job = tmp_path / "job.py"
     job.write_text("".join(f"{name} = {place!r}\n" for name, place in places.items()) + JOB)
     driver = started.python("-m", "rheos", "run", str(job), "--dashboard")
     sign_in(page, lambda: started.output(driver))

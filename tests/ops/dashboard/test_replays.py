@@ -58,14 +58,14 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
-    Path("runtimes/job.py").write_text(PROGRAM)
+    Path("job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
-    stopped("runtimes/job.py")
+    stopped("job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35))
-    Path("runtimes/job.py").write_text(
+    Path("job.py").write_text(
         FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]")
     )
-    program = program_of(folder / "runtimes/job.py", [], {})
+    program = program_of(folder / "job.py", [], {})
     Registry().add(record(checkpoint_dir=str(folder / "kept"), program=program))
     return "k1"
 
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_said_as_the_command_says_it(orders: str) -> None:
     Path("v2.py").write_text("import sys; sys.exit('no')")
     with pytest.raises(UserFunctionError, match=r"the program raised SystemExit: no"):
         found("fork", orders, ForkRequest(file="v2.py"))
-    Path("runtimes/job.py").write_text("")
+    Path("job.py").write_text("")
     with pytest.raises(ConfigurationError, match=r"is not what it was when the job"):
         found("why", orders, WhyRequest(sink="windows", row={}))
 
@@ -135,7 +135,7 @@ def test_no_other_file_of_the_machine_is_run(orders: str, file: str) -> None:
     with pytest.raises(ConfigurationError, match=r"no file .* in the folder in which the job was"):
         forked_program(orders, ForkRequest(file=file))
     assert (
-        forked_program(orders, ForkRequest(file="runtimes/job.py")) == Path("runtimes/job.py").resolve()
+        forked_program(orders, ForkRequest(file="job.py")) == Path("job.py").resolve()
     )
 
 

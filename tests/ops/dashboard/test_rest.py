@@ -147,13 +147,13 @@ def test_a_job_is_cancelled(asking: Asking, job: StandIn) -> None:
 
 def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: StandIn) -> None:
     job.savepoint_failure = CheckpointError(
-        "the disk is full", site=Site("runtimes/job.py", 7), operator="map", hint="make room"
+        "the disk is full", site=Site("job.py", 7), operator="map", hint="make room"
     )
     status, error = asking.post(f"/jobs/{asking.key()}/savepoint", {})
     assert status == 409
     assert (error["what"], error["file"], error["line"], error["hint"]) == (
         "the disk is full",
-        "runtimes/job.py",
+        "job.py",
         7,
         "make room",
     )

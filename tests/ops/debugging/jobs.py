@@ -120,7 +120,7 @@ def write_input(name: str, *rows: tuple[str, int, int]) -> None:
 
 
 def run_job(
-    program: str = "runtimes/job.py",
+    program: str = "job.py",
     *,
     backend: Backend = Backend.MEMORY,
     seed: int = 1,

@@ -35,7 +35,7 @@ def ran(
     patch.chdir(folder)
     patch.setenv("RHEOS_HOME", str(folder / "home"))
     patch.setenv("CALLS", str(folder / "calls.jsonl"))
-    Path("runtimes/job.py").write_text(program)
+    Path("job.py").write_text(program)
     rows = orders(7)
     for number in range(files):
         write_input(str(number), *rows[number::files])
@@ -61,7 +61,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) ->
 
 def debugged(key: Any = "ada", operator: str | None = "sessions", **given: Any) -> rh.Debugged:
     return rh.debug(
-        "orders", key, operator=operator, checkpoint_dir="kept", against="runtimes/job.py", **given
+        "orders", key, operator=operator, checkpoint_dir="kept", against="job.py", **given
     )
 
 

@@ -100,7 +100,7 @@ def clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, ob
 
 
 def ran(program: str) -> list[int]:
-    Path("runtimes/job.py").write_text(program)
+    Path("job.py").write_text(program)
     with contextlib.redirect_stdout(io.StringIO()):
         return run_job(interval_ms=90)
 
@@ -113,7 +113,7 @@ def debugged(first: int, last: int | None) -> rh.Debugged:
         from_checkpoint=first,
         until=last,
         checkpoint_dir="kept",
-        against="runtimes/job.py",
+        against="job.py",
     )
 
 

@@ -38,12 +38,12 @@ def test_rows_of_state_that_a_step_leaves_alone_are_the_very_same(
     program = "from collections.abc import Iterator\n" + program.replace(
         'env.execute("orders")', f'{PROCESSED}env.execute("orders")'
     )
-    Path("runtimes/job.py").write_text(program)
+    Path("job.py").write_text(program)
     write_input("1", *(("ada", 1, 1 + at // 2) for at in range(2 * TIMERS)))
-    stopped("runtimes/job.py")
+    stopped("job.py")
     write_input("2", *(("ada", 1, TIMERS + 1 + at) for at in range(5)))
     steps = list(
-        rh.debug("orders", "ada", operator="remind", against="runtimes/job.py", checkpoint_dir="kept")
+        rh.debug("orders", "ada", operator="remind", against="job.py", checkpoint_dir="kept")
     )
     assert len(steps[0].before["timers"].rows) > 100
     for step in steps:

@@ -31,12 +31,12 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
-    Path("runtimes/job.py").write_text(PROGRAM)
+    Path("job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
-    stopped("runtimes/job.py")
+    stopped("job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35), bad="no order")
-    Path("runtimes/job.py").write_text(FORBIDDEN)
-    return Path("runtimes/job.py")
+    Path("job.py").write_text(FORBIDDEN)
+    return Path("job.py")
 
 
 def changed(change: Callable[[str], str]) -> str:
@@ -45,7 +45,7 @@ def changed(change: Callable[[str], str]) -> str:
 
 
 def forked(program: str, **given: object) -> rh.ForkResult:
-    return rh.fork("orders", program, against="runtimes/job.py", checkpoint_dir="kept", **given)
+    return rh.fork("orders", program, against="job.py", checkpoint_dir="kept", **given)
 
 
 def amounts(tables: Mapping[str, pa.Table]) -> list[tuple[str, int]]:
@@ -79,13 +79,13 @@ def test_both_go_on_from_the_checkpoint_and_their_rows_are_compared(job: Path) -
 
 
 def test_the_same_program_gives_the_same(job: Path) -> None:
-    found = forked("runtimes/job.py")
+    found = forked("job.py")
     assert found.alike
     assert (found.notes, found.reservations) == ([], [])
 
 
 def test_what_changes_may_be_a_parameter(job: Path) -> None:
-    found = forked("runtimes/job.py", parameters={"least": "5"}, key=["user"])
+    found = forked("job.py", parameters={"least": "5"}, key=["user"])
     assert shown(found) == [
         ("changed", ["amount"], "ada", 6, 2),
         ("only old", [], "ada", 1, None),
@@ -94,9 +94,9 @@ def test_what_changes_may_be_a_parameter(job: Path) -> None:
 
 def test_a_length_of_event_time_cuts_each_split_at_its_first_row_beyond(job: Path) -> None:
     # The checkpoint has come to 13.
-    found = forked("runtimes/job.py", for_="8ms")
+    found = forked("job.py", for_="8ms")
     assert found.rows_read == {"orders": 2}
-    found = forked("runtimes/job.py", for_="20ms")
+    found = forked("job.py", for_="20ms")
     assert found.rows_read == {"orders": 3}
 
 
@@ -166,7 +166,7 @@ def test_a_source_that_cannot_be_read_beside_the_job_is_refused_at_its_line(
 @pytest.fixture
 def running(job: Path) -> Iterator[JobRecord]:
     """As if a driver ran the job: it was started with a parameter."""
-    text = Path("runtimes/job.py").read_bytes()
+    text = Path("job.py").read_bytes()
     record = JobRecord(
         key="forked",
         job=JobId("orders"),
@@ -178,7 +178,7 @@ def running(job: Path) -> Iterator[JobRecord]:
         endpoint="",
         token="",
         program=StartedProgram(
-            file=str(Path("runtimes/job.py").absolute()),
+            file=str(Path("job.py").absolute()),
             arguments=[],
             folder=str(Path().absolute()),
             parameters={"least": "2"},
@@ -191,18 +191,18 @@ def running(job: Path) -> Iterator[JobRecord]:
 
 
 def test_a_running_job_says_what_it_runs_and_how(running: JobRecord) -> None:
-    found = rh.fork("orders", "runtimes/job.py")
+    found = rh.fork("orders", "job.py")
     assert found.alike
     assert amounts(found.old) == [("ada", 6), ("bob", 8)]
     # The parameter is over that of the job, for the changed program alone.
-    found = rh.fork("orders", "runtimes/job.py", parameters={"least": "5"})
+    found = rh.fork("orders", "job.py", parameters={"least": "5"})
     assert shown(found) == [("changed", ["amount"], "ada", 6, 2)]
 
 
 def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
-    Path("runtimes/job.py").write_text(FORBIDDEN + "# one more line\n")
+    Path("job.py").write_text(FORBIDDEN + "# one more line\n")
     with pytest.raises(ConfigurationError, match=r"job\.py is not what it was when the job 'orders'"):
-        rh.fork("orders", "runtimes/job.py")
+        rh.fork("orders", "job.py")
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,16 @@ def test_what_a_running_job_does_not_say_is_asked_for(
 ) -> None:
     Registry().add(msgspec.structs.replace(running, **changes))
     with pytest.raises(ConfigurationError, match=says):
-        rh.fork("orders", "runtimes/job.py")
+        rh.fork("orders", "job.py")
 
 
 def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no job 'others' in"):
-        rh.fork("others", "runtimes/job.py", against="runtimes/job.py", checkpoint_dir="kept")
+        rh.fork("others", "job.py", against="job.py", checkpoint_dir="kept")
     with pytest.raises(ConfigurationError, match="no checkpoint yet"):
         newest_checkpoint(MemoryStore(), JobId("orders"))
     with pytest.raises(ConfigurationError, match="cannot go for '0s'"):
-        forked("runtimes/job.py", for_="0s")
+        forked("job.py", for_="0s")
 
 
 def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
@@ -234,11 +234,11 @@ def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
     store = open_store("taken")
     for path, data in taken.files.items():
         store.put(path, data)
-    assert amounts(forked("runtimes/job.py", from_savepoint="taken").old) == amounts(
-        forked("runtimes/job.py").old
+    assert amounts(forked("job.py", from_savepoint="taken").old) == amounts(
+        forked("job.py").old
     )
     with pytest.raises(ConfigurationError, match="there is no savepoint"):
-        forked("runtimes/job.py", from_savepoint="elsewhere")
+        forked("job.py", from_savepoint="elsewhere")
 
 
 def test_a_checkpoint_that_is_dropped_while_it_is_read_gives_way_to_a_newer_one(job: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_checkpoint_that_is_dropped_while_it_is_read_gives_way_to_a_newer_one(
 
 def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
     done = CliRunner().invoke(
-        app, ["fork", "orders", "runtimes/job.py", "--param", "least=5", "--out", "all"]
+        app, ["fork", "orders", "job.py", "--param", "least=5", "--out", "all"]
     )
     assert done.exit_code == 0, done.output
     assert "changed     ada   " in done.output
@@ -272,13 +272,13 @@ def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
         for side in ("difference", "new", "old")
         for sink in ("bad", "windows")
     ]
-    again = CliRunner().invoke(app, ["fork", "orders", "runtimes/job.py", "--out", "all"])
+    again = CliRunner().invoke(app, ["fork", "orders", "job.py", "--out", "all"])
     assert (again.exit_code, "is not empty" in again.output) == (2, True)
 
 
 def test_the_command_gives_json(running: JobRecord) -> None:
     done = CliRunner().invoke(
-        app, ["fork", "orders", "runtimes/job.py", "--param", "least=5", "--json"]
+        app, ["fork", "orders", "job.py", "--param", "least=5", "--json"]
     )
     shown = json.loads(done.output)
     assert (shown["alike"], shown["rows_read"], shown["notes"]) == (False, {"orders": 4}, [])
@@ -289,7 +289,7 @@ def test_the_command_gives_json(running: JobRecord) -> None:
 
 def test_the_command_says_how_much_is_read_once(job: Path) -> None:
     done = CliRunner().invoke(
-        app, ["fork", "orders", "runtimes/job.py", "--for", "5m", "--until", "now"]
+        app, ["fork", "orders", "job.py", "--for", "5m", "--until", "now"]
     )
     assert (done.exit_code, "leave out one" in done.output) == (2, True)
 

@@ -22,15 +22,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
-    Path("runtimes/job.py").write_text(PROGRAM)
+    Path("job.py").write_text(PROGRAM)
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
-    stopped("runtimes/job.py")
+    stopped("job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35), bad="no order")
-    Path("runtimes/job.py").write_text(FORBIDDEN)
+    Path("job.py").write_text(FORBIDDEN)
 
 
 def asked(sink: str, row: dict[str, Any], **given: Any) -> rh.WhyResult:
-    return rh.why("orders", sink, row, against="runtimes/job.py", checkpoint_dir="kept", **given)
+    return rh.why("orders", sink, row, against="job.py", checkpoint_dir="kept", **given)
 
 
 def inputs(row: rh.ExplainedRow) -> list[tuple[str, Any, int]]:
@@ -101,7 +101,7 @@ def test_times_are_given_as_texts(job: None) -> None:
 
 
 def run(*given: str) -> Any:
-    options = ["--against", "runtimes/job.py", "--checkpoint-dir", "kept"]
+    options = ["--against", "job.py", "--checkpoint-dir", "kept"]
     return CliRunner().invoke(app, ["why", "orders", "--sink", "windows", *options, *given])
 
 

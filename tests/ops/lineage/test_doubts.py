@@ -104,16 +104,16 @@ def test_state_of_the_checkpoint_is_said_of_keys_that_had_some(
     if keeps == "running":
         stream = 'orders.key_by("user").running(amount_=rh.agg.sum("amount"))'
     Path("in").mkdir()
-    Path("runtimes/job.py").write_text(
+    Path("job.py").write_text(
         PROGRAM.format(declared=declared, adds=adds, total=total, stream=stream)
     )
     write_input("1", ("ada", 5, 1), ("bob", 1, 2))
-    stopped("runtimes/job.py")
+    stopped("job.py")
     write_input("2", ("ada", 4, 3), ("eve", 7, 4), ("eve", 8, 5))
 
     def asked(user: str) -> tuple[bool, list[int]]:
         found = rh.why(
-            "orders", "sums", {"user": user}, against="runtimes/job.py", checkpoint_dir="kept", most=1
+            "orders", "sums", {"user": user}, against="job.py", checkpoint_dir="kept", most=1
         )
         (row,) = found.rows
         return row.exact, [input.row["amount"] for input in row.inputs]

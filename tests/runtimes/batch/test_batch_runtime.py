@@ -326,7 +326,7 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
             return 2 * price
         """)
     )
-    (tmp_path / "runtimes/job.py").write_text(
+    (tmp_path / "job.py").write_text(
         dedent("""
         from dataclasses import dataclass
         import prices
@@ -349,7 +349,7 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
         """)
     )
     ran = subprocess.run(
-        [sys.executable, str(tmp_path / "runtimes/job.py")],
+        [sys.executable, str(tmp_path / "job.py")],
         capture_output=True,
         text=True,
         check=False,

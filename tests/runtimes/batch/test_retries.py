@@ -93,7 +93,7 @@ def test_a_task_that_dies_after_staging_publishes_nothing_twice_and_leaves_nothi
     """Two sinks: beside others behind a source, in what Spark caches, and behind a shuffle. Each loses
     its worker between staging and the end of the task, before and after Spark was given what is staged.
     """
-    program, out, marks = tmp_path / "runtimes/job.py", tmp_path / "out", tmp_path / "marks"
+    program, out, marks = tmp_path / "job.py", tmp_path / "out", tmp_path / "marks"
     program.write_text(PROGRAM)
     marks.mkdir()
     ran = subprocess.run(

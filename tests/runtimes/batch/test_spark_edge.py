@@ -40,7 +40,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
 def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
     error = UserFunctionError(
         "ValueError: boo",
-        site=Site("runtimes/job.py", 7),
+        site=Site("job.py", 7),
         operator="parse",
         record="{'a': 1}",
         detail="File ...",
@@ -54,7 +54,7 @@ def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
 
 
 def test_of_an_error_only_what_is_data_comes_through() -> None:
-    error = RheosError("odd", site=Site("runtimes/job.py", 7))
+    error = RheosError("odd", site=Site("job.py", 7))
     error.unpicklable = lambda: None  # type: ignore[attr-defined]
     found = worker_error(RuntimeError(sealed(error)))
     assert type(found) is RheosError
@@ -102,7 +102,7 @@ class TestWithSpark:
         assert [row.n for row in frame.collect()] == [1, 1]
 
     def test_an_error_in_a_worker_reaches_the_driver_as_itself(self, spark: Any) -> None:
-        error = UserFunctionError("no", site=Site("runtimes/job.py", 3), record="r")
+        error = UserFunctionError("no", site=Site("job.py", 3), record="r")
         frame = spark.range(1).mapInArrow(worker_task(f"{__name__}:fail", pack(error)), "n int")
         with pytest.raises(Exception, match="rheos-error") as caught:
             frame.collect()

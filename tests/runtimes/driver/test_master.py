@@ -122,12 +122,12 @@ def plan_of(target: Target, source: Source | None = None) -> PhysicalPlan:
 
     def sink(id: OperatorId, line: int, sink: Sink) -> PlannedOperator:
         return PlannedOperator(
-            id, f"the {id}", Site("runtimes/job.py", line), SinkSpec(sink), (port,), {}, {}
+            id, f"the {id}", Site("job.py", line), SinkSpec(sink), (port,), {}, {}
         )
 
     spec = SourceSpec(source or Numbers(), None)
     operators = (
-        PlannedOperator(SOURCE, "the numbers", Site("runtimes/job.py", 1), spec, (), {}, {}),
+        PlannedOperator(SOURCE, "the numbers", Site("job.py", 1), spec, (), {}, {}),
         sink(FILES, 2, target),
         sink(ROWS, 3, CollectSink()),
     )
@@ -611,7 +611,7 @@ class TestFailures:
     def test_the_error_that_ended_the_job_is_raised_whole(self) -> None:
         driver = Driver(config=CheckpointConfig()).runs()
         error = UserFunctionError(
-            "division by zero", site=Site("runtimes/job.py", 7), record="{'n': 0}"
+            "division by zero", site=Site("job.py", 7), record="{'n': 0}"
         )
         assert driver.step(failed(error)) == [("stop", 1, None)]
         assert not driver.master.done

@@ -27,8 +27,8 @@ env.execute("counted")
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_history_of_a_driver_that_was_killed(tmp_path: Path) -> None:
-    (tmp_path / "runtimes/job.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "rheos", "run", "runtimes/job.py", "--checkpoint-dir", "kept"]
+    (tmp_path / "job.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "rheos", "run", "job.py", "--checkpoint-dir", "kept"]
     home = {**os.environ, "RHEOS_HOME": str(tmp_path / "home")}
     with (tmp_path / "said").open("wb") as said:
         driver = subprocess.Popen(
