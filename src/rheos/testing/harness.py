@@ -45,6 +45,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.snapshots import Snapshot, StateHandle
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.state import format as state_format
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.partition import Partitioner
 from rheos.core.times import epoch_ms
 from rheos.runtimes.host.inline_io import InlineIo
@@ -386,25 +387,19 @@ class _Run:
             )
 
     def _context(self, subtask: int, parallelism: int) -> OperatorContext:
-        planned = self._planned
-        return OperatorContext(
+        contexts = OperatorContexts(
             job=_JOB,
             attempt=Attempt(self._attempt),
-            operator=planned.id,
-            name=planned.name,
-            site=planned.site,
-            subtask=subtask,
-            parallelism=parallelism,
             max_parallelism=_MAX_PARALLELISM,
-            ports=planned.ports,
-            outputs=planned.outputs,
             clock=self._clock,
             io=InstantIo(),
             batch_rows=self.way.batch_rows,
+            subtask=subtask,
             state=StateConfig(Backend.ROCKSDB if self._disk else Backend.MEMORY),
-            state_bytes=0 if self._disk else StateConfig().memory_bytes,
+            state_bytes=0 if self._disk else StateConfig.memory_bytes,
             scratch=f"{self._disk.name}/{self._attempt}-{subtask}" if self._disk else None,
         )
+        return contexts.of(self._planned, parallelism)
 
     def _close(self) -> None:
         for operator in self._subtasks:

@@ -35,7 +35,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
+from rheos.core.operators.contract import Begun, Operator, Out, OutputType
 from rheos.core.plan.physical import Chain, Edge, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
@@ -43,6 +43,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.types import arrow_type
 from rheos.core.site import call_site, located
 from rheos.core.state import format as state_format
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.tree import OperatorTree
 from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
@@ -306,22 +307,16 @@ class Harness:
                 self._drive(self._trees[chain.id], self._trees[chain.id].watermark(reached))
 
     def _operator(self, planned: PlannedOperator) -> Operator:
-        ctx = OperatorContext(
+        contexts = OperatorContexts(
             job=_JOB,
             attempt=Attempt(self._attempt),
-            operator=planned.id,
-            name=planned.name,
-            site=planned.site,
-            subtask=0,
-            parallelism=1,
             max_parallelism=_MAX_PARALLELISM,
-            ports=planned.ports,
-            outputs=planned.outputs,
             clock=self._clock,
             io=InstantIo(),
             batch_rows=_BATCH_ROWS,
             program=self._plan.context,
         )
+        ctx = contexts.of(planned)
         return _Head(ctx) if isinstance(planned.spec, SourceSpec) else build(ctx, planned.spec)
 
     def _wait_for(self, begun: Begun) -> None:

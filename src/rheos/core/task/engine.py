@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rheos.core.checkpoint.names import safe_name
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.connectors.contract import Split
 from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Operator, OperatorContext, Restored
+from rheos.core.operators.contract import Operator, Restored
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol import control
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
@@ -34,6 +33,7 @@ from rheos.core.task.chain import ChainRunner
 from rheos.core.task.checkpoints import SubtaskCheckpoints
 from rheos.core.task.commits import Committing
 from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.deadlines import earlier
 from rheos.core.task.drift import DriftReporter
 from rheos.core.task.figures import ProcessReadings, slot_readings
@@ -116,8 +116,21 @@ class SubtaskEngine:
         self._plan = plan
         self._operators: dict[OperatorId, Operator] = {}
         self._feedback = frozenset(edge.id for edge in plan.edges if edge.feedback)
-        self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
-        """How many operators share the memory for state: those whose input is keyed."""
+        # Operators with keyed input share the memory for state.
+        sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
+        self._contexts = OperatorContexts(
+            job=assignment.job,
+            attempt=assignment.attempt,
+            max_parallelism=plan.max_parallelism,
+            clock=clock,
+            io=io,
+            batch_rows=config.batch_rows,
+            subtask=assignment.subtask,
+            state=assignment.state,
+            state_bytes=assignment.state.memory_bytes // max(sharing, 1),
+            scratch=assignment.scratch,
+            program=plan.context,
+        )
         self._rooms: dict[ChainId, LoopRoom] = {}
         self._chains = [self._build_chain(chain) for chain in plan.chains]
         self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
@@ -210,26 +223,7 @@ class SubtaskEngine:
         )
 
     def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:
-        scratch = self._assignment.scratch
-        ctx = OperatorContext(
-            job=self._assignment.job,
-            attempt=self._attempt,
-            operator=planned.id,
-            name=planned.name,
-            site=planned.site,
-            subtask=self._subtask,
-            parallelism=width,
-            max_parallelism=self._plan.max_parallelism,
-            ports=planned.ports,
-            outputs=planned.outputs,
-            clock=self._clock,
-            io=self._io,
-            batch_rows=self._config.batch_rows,
-            state=self._assignment.state,
-            state_bytes=self._assignment.state.memory_bytes // max(self._sharing, 1),
-            scratch=None if scratch is None else f"{scratch}/{safe_name(planned.id)}",
-            program=self._plan.context,
-        )
+        ctx = self._contexts.of(planned, width)
         operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
         self._operators[planned.id] = operator
         return operator

@@ -13,13 +13,14 @@ from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import ProcessSpec, Spec
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Operator, OperatorContext
+from rheos.core.operators.contract import Operator
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.core.protocol.snapshots import RestoredState
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state import format as state_format
 from rheos.core.state.keys import KeyCodec
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.in_flight import without_in_flight
 from rheos.ops.debugging.chosen import KeyOfOperator
 from rheos.ops.debugging.key_state import KeyState, KeyStates, tables_of
@@ -51,24 +52,19 @@ class Replica:
         self.clock = clock
         """Of its functions: it stands where the checkpoint was completed."""
         self.keyed = keyed
-        self._context = OperatorContext(
+        contexts = OperatorContexts(
             job=checkpoint.savepoint.job,
             attempt=Attempt(1),
-            operator=keyed.planned.id,
-            name=keyed.planned.name,
-            site=keyed.planned.site,
-            subtask=subtask,
-            parallelism=parallelism,
             max_parallelism=groups,
-            ports=keyed.planned.ports,
-            outputs=keyed.planned.outputs,
             clock=clock,
             io=InstantIo(),
             batch_rows=_BATCH_ROWS,
+            subtask=subtask,
             state=StateConfig().without_limits(),
             scratch=folder_of(self, "rheos-debug-"),
             program=plan.context,
         )
+        self._context = contexts.of(keyed.planned, parallelism)
         self._states = KeyStates(keyed)
         self._numbers = count(1)
         restored = restored_state(entry, subtask, parallelism, store, state_format.decode, widths)

@@ -30,13 +30,14 @@ from rheos.core.connectors.contract import (
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.graph.nodes import SourceSpec
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.contract import OperatorContext, Restored
+from rheos.core.operators.contract import Restored
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.source import EndOfInput, SourceOperator
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.task.contexts import OperatorContexts
 from rheos.ops.forks.tape import SplitTape, Tape, TapedSplit, TapeEnd
 from rheos.ops.forks.up_to_position import PositionedReader, Positions
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
@@ -105,23 +106,17 @@ def record(
         splits = list(source.splits())
     news = threading.Event()
     io = ThreadedIo(_THREADS, news.set)
-    ctx = OperatorContext(
+    contexts = OperatorContexts(
         job=JobId("fork"),
         attempt=Attempt(1),
-        operator=planned.id,
-        name=planned.name,
-        site=planned.site,
-        subtask=0,
-        parallelism=1,
         max_parallelism=max_parallelism,
-        ports=planned.ports,
-        outputs=planned.outputs,
         clock=SystemClock(),
         io=io,
         batch_rows=_ROWS,
     )
     goes_on = not source.bounded and positions is None
-    operator = SourceOperator(ctx, replace(spec, source=recording, until_now=goes_on), splits)
+    spec = replace(spec, source=recording, until_now=goes_on)
+    operator = SourceOperator(contexts.of(planned), spec, splits)
     try:
         operator.open(restored)
         with _located(planned):

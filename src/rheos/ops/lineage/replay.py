@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
-from rheos.core.checkpoint.names import safe_name
 from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.connectors.contract import (
     EndOfSplit,
@@ -32,7 +31,7 @@ from rheos.core.connectors.rejected import places_of_rejected
 from rheos.core.graph.nodes import MAIN, SinkSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out
+from rheos.core.operators.contract import Begun, Operator, Out
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.source import EndOfInput
 from rheos.core.plan.physical import Chain, Edge, PhysicalPlan, PlannedOperator
@@ -40,6 +39,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM
 from rheos.core.protocol.ids import Attempt, ChainId, JobId, OperatorId
 from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.core.protocol.state_config import StateConfig
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.core.task.watermarks import Activity, WatermarkMerger
 from rheos.ops.forks.tape import Tape, TapedSource
@@ -152,24 +152,18 @@ class TracedRun:
 
     def _operator(self, planned: PlannedOperator) -> Operator:
         spec = self.watched[self.operators[planned.id]].spec
-        ctx = OperatorContext(
+        contexts = OperatorContexts(
             job=self._job,
             attempt=Attempt(1),
-            operator=planned.id,
-            name=planned.name,
-            site=planned.site,
-            subtask=0,
-            parallelism=1,
             max_parallelism=self._plan.max_parallelism,
-            ports=planned.ports,
-            outputs=planned.outputs,
             clock=self._clock,
             io=self._io,
             batch_rows=_ROWS,
             state=self._state,
-            scratch=f"{self._folder}/{safe_name(planned.id)}",
+            scratch=self._folder,
             program=self._plan.context,
         )
+        ctx = contexts.of(planned)
         if isinstance(spec, SinkSpec):
             return _Sink(ctx)
         splits = spec.source.splits() if isinstance(spec, SourceSpec) else ()

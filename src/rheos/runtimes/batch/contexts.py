@@ -6,6 +6,7 @@ from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.ids import Attempt
+from rheos.core.task.contexts import OperatorContexts
 from rheos.runtimes.batch.tasks import Task
 from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.host.io import SystemClock
@@ -26,24 +27,19 @@ def context_of(
     """The context of one operator. A keyed one meets all rows of its keys, whichever partition it is
     in: as the only subtask, it owns all key groups. A source stands alone before its split, too."""
     alone = keyed or isinstance(planned.spec, SourceSpec)
-    return OperatorContext(
+    contexts = OperatorContexts(
         job=task.job,
         attempt=Attempt(task.first_attempt + _task_attempt()),
-        operator=planned.id,
-        name=planned.name,
-        site=planned.site,
-        subtask=0 if alone else partition,
-        parallelism=1 if alone else max(task.parallelism, partition + 1),
         max_parallelism=task.max_parallelism,
-        ports=planned.ports,
-        outputs=planned.outputs,
         clock=SystemClock(),
         io=InlineIo(),
         batch_rows=task.batch_rows,
+        subtask=0 if alone else partition,
         state=task.limits,
         scratch=scratch,
         program=job_files.local(task.context),
     )
+    return contexts.of(planned, 1 if alone else max(task.parallelism, partition + 1))
 
 
 def _task_attempt() -> int:

@@ -153,13 +153,12 @@ class _PartitionHost:
         task = self._task
         feed = task.input
         is_head = planned is task.chain.operators[0]
-        index = task.chain.operators.index(planned)
         ctx = context_of(
             task,
             planned,
             self._partition,
             keyed=is_head and isinstance(feed, KeyedInput | CombinedInput),
-            scratch=f"{self._scratch}/{index}",
+            scratch=self._scratch,
         )
         if isinstance(planned.spec, SourceSpec):
             assert isinstance(feed, SplitInput | SparkRows)

@@ -1,0 +1,58 @@
+"""The context of each operator that a subtask hosts: the one place where contexts are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.graph.job_context import JobContext
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.plan.physical import PlannedOperator
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.protocol.ports import Clock, TaskIo
+from rheos.core.protocol.state_config import StateConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorContexts:
+    """Everything that the operators of one subtask share.
+
+    Each host of operators has one: a slot of a job, a task of a batch job, a test harness, a replay.
+    """
+
+    job: JobId
+    attempt: Attempt
+    max_parallelism: int
+    clock: Clock
+    io: TaskIo
+    batch_rows: int
+    """Maximum number of rows in a batch that an operator emits."""
+    subtask: int = 0
+    state: StateConfig = field(default_factory=StateConfig)
+    state_bytes: int = StateConfig.memory_bytes
+    """Memory for the state of one operator."""
+    scratch: str | None = None
+    """Local folder of the subtask; each operator gets a folder in it. None if there is no disk."""
+    program: JobContext = field(default_factory=JobContext)
+
+    def of(self, planned: PlannedOperator, width: int = 1) -> OperatorContext:
+        """Return a new context for an operator, of which `width` subtasks have rows."""
+        return OperatorContext(
+            job=self.job,
+            attempt=self.attempt,
+            operator=planned.id,
+            name=planned.name,
+            site=planned.site,
+            subtask=self.subtask,
+            parallelism=width,
+            max_parallelism=self.max_parallelism,
+            ports=planned.ports,
+            outputs=planned.outputs,
+            clock=self.clock,
+            io=self.io,
+            batch_rows=self.batch_rows,
+            state=self.state,
+            state_bytes=self.state_bytes,
+            scratch=None if self.scratch is None else f"{self.scratch}/{safe_name(planned.id)}",
+            program=self.program,
+        )
