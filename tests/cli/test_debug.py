@@ -156,10 +156,7 @@ def test_what_fails_is_shown_and_looked_into(job: int) -> None:
     Path("job.py").write_text(PROGRAM.replace("order.amount < 0", "order.amount == 9"))
     code, out, _ = debug("--trace")
     assert code == 1
-    assert (
-        "      ! " + str(Path("job.py").absolute()) + ":51: operator 'process(Sessions)': "
-        in out
-    )
+    assert "      ! " + str(Path("job.py").absolute()) + ":51: operator 'process(Sessions)': " in out
     Path("commands").write_text("run\npm\np order.amount\nq\nquit\n")
     code, out, _ = debug("--script", "commands")
     assert code == 1

@@ -147,9 +147,7 @@ def test_what_a_function_raises_is_an_error_at_its_line() -> None:
 
     batch = pa.RecordBatch.from_pydict({"i": [1, 7]})
     with pytest.raises(RheosError, match="ZeroDivisionError") as raised:
-        CustomPartitioner(PartitionBy(choose, ("i",), "choose", Site("job.py", 5)), 3).split(
-            batch
-        )
+        CustomPartitioner(PartitionBy(choose, ("i",), "choose", Site("job.py", 5)), 3).split(batch)
     assert raised.value.record == "{'i': 7}"
     assert raised.value.site is not None
     assert raised.value.site.line == inspect.getsourcelines(choose)[1] + 1

@@ -62,9 +62,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
     stopped("job.py")
     write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35))
-    Path("job.py").write_text(
-        FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]")
-    )
+    Path("job.py").write_text(FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]"))
     program = program_of(folder / "job.py", [], {})
     Registry().add(record(checkpoint_dir=str(folder / "kept"), program=program))
     return "k1"
@@ -134,9 +132,7 @@ def test_no_other_file_of_the_machine_is_run(orders: str, file: str) -> None:
     Path("link.py").symlink_to("../outside.py")
     with pytest.raises(ConfigurationError, match=r"no file .* in the folder in which the job was"):
         forked_program(orders, ForkRequest(file=file))
-    assert (
-        forked_program(orders, ForkRequest(file="job.py")) == Path("job.py").resolve()
-    )
+    assert forked_program(orders, ForkRequest(file="job.py")) == Path("job.py").resolve()
 
 
 # --- the process --------------------------------------------------------------------------------------

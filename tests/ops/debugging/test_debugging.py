@@ -60,9 +60,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) ->
 
 
 def debugged(key: Any = "ada", operator: str | None = "sessions", **given: Any) -> rh.Debugged:
-    return rh.debug(
-        "orders", key, operator=operator, checkpoint_dir="kept", against="job.py", **given
-    )
+    return rh.debug("orders", key, operator=operator, checkpoint_dir="kept", against="job.py", **given)
 
 
 def values(state: Any) -> list[Any]:

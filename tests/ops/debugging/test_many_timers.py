@@ -42,9 +42,7 @@ def test_rows_of_state_that_a_step_leaves_alone_are_the_very_same(
     write_input("1", *(("ada", 1, 1 + at // 2) for at in range(2 * TIMERS)))
     stopped("job.py")
     write_input("2", *(("ada", 1, TIMERS + 1 + at) for at in range(5)))
-    steps = list(
-        rh.debug("orders", "ada", operator="remind", against="job.py", checkpoint_dir="kept")
-    )
+    steps = list(rh.debug("orders", "ada", operator="remind", against="job.py", checkpoint_dir="kept"))
     assert len(steps[0].before["timers"].rows) > 100
     for step in steps:
         old, new = step.before["timers"].rows, step.after["timers"].rows

@@ -234,9 +234,7 @@ def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
     store = open_store("taken")
     for path, data in taken.files.items():
         store.put(path, data)
-    assert amounts(forked("job.py", from_savepoint="taken").old) == amounts(
-        forked("job.py").old
-    )
+    assert amounts(forked("job.py", from_savepoint="taken").old) == amounts(forked("job.py").old)
     with pytest.raises(ConfigurationError, match="there is no savepoint"):
         forked("job.py", from_savepoint="elsewhere")
 
@@ -261,9 +259,7 @@ def test_a_checkpoint_that_is_dropped_while_it_is_read_gives_way_to_a_newer_one(
 
 
 def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
-    done = CliRunner().invoke(
-        app, ["fork", "orders", "job.py", "--param", "least=5", "--out", "all"]
-    )
+    done = CliRunner().invoke(app, ["fork", "orders", "job.py", "--param", "least=5", "--out", "all"])
     assert done.exit_code == 0, done.output
     assert "changed     ada   " in done.output
     assert "6 -> 2" in done.output
@@ -277,9 +273,7 @@ def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
 
 
 def test_the_command_gives_json(running: JobRecord) -> None:
-    done = CliRunner().invoke(
-        app, ["fork", "orders", "job.py", "--param", "least=5", "--json"]
-    )
+    done = CliRunner().invoke(app, ["fork", "orders", "job.py", "--param", "least=5", "--json"])
     shown = json.loads(done.output)
     assert (shown["alike"], shown["rows_read"], shown["notes"]) == (False, {"orders": 4}, [])
     (windows,) = (output for output in shown["outputs"] if output["sink"] == "windows")
@@ -288,9 +282,7 @@ def test_the_command_gives_json(running: JobRecord) -> None:
 
 
 def test_the_command_says_how_much_is_read_once(job: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["fork", "orders", "job.py", "--for", "5m", "--until", "now"]
-    )
+    done = CliRunner().invoke(app, ["fork", "orders", "job.py", "--for", "5m", "--until", "now"])
     assert (done.exit_code, "leave out one" in done.output) == (2, True)
 
 

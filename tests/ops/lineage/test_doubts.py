@@ -104,9 +104,7 @@ def test_state_of_the_checkpoint_is_said_of_keys_that_had_some(
     if keeps == "running":
         stream = 'orders.key_by("user").running(amount_=rh.agg.sum("amount"))'
     Path("in").mkdir()
-    Path("job.py").write_text(
-        PROGRAM.format(declared=declared, adds=adds, total=total, stream=stream)
-    )
+    Path("job.py").write_text(PROGRAM.format(declared=declared, adds=adds, total=total, stream=stream))
     write_input("1", ("ada", 5, 1), ("bob", 1, 2))
     stopped("job.py")
     write_input("2", ("ada", 4, 3), ("eve", 7, 4), ("eve", 8, 5))

@@ -121,9 +121,7 @@ def plan_of(target: Target, source: Source | None = None) -> PhysicalPlan:
     )
 
     def sink(id: OperatorId, line: int, sink: Sink) -> PlannedOperator:
-        return PlannedOperator(
-            id, f"the {id}", Site("job.py", line), SinkSpec(sink), (port,), {}, {}
-        )
+        return PlannedOperator(id, f"the {id}", Site("job.py", line), SinkSpec(sink), (port,), {}, {})
 
     spec = SourceSpec(source or Numbers(), None)
     operators = (
@@ -610,9 +608,7 @@ class TestStoreFailures:
 class TestFailures:
     def test_the_error_that_ended_the_job_is_raised_whole(self) -> None:
         driver = Driver(config=CheckpointConfig()).runs()
-        error = UserFunctionError(
-            "division by zero", site=Site("job.py", 7), record="{'n': 0}"
-        )
+        error = UserFunctionError("division by zero", site=Site("job.py", 7), record="{'n': 0}")
         assert driver.step(failed(error)) == [("stop", 1, None)]
         assert not driver.master.done
         driver.step(AttemptLost(Attempt(1), RheosError("the stage failed")), AttemptEnded(Attempt(1)))
