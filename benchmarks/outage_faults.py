@@ -16,9 +16,9 @@ from typing import TypeAlias
 import psycopg
 import redis
 
-from rheos.testing.faulty_proxy import FaultyProxy, LinkFault
+from rheos.ops.chaos.faulty_proxy import FaultyProxy, LinkFault
+from rheos.ops.servers.server import Server, free_port
 from rheos.testing.servers import KafkaBroker, PostgresServer, RedisServer
-from rheos.testing.servers.server import Server, free_port
 
 SERVERS = ("kafka", "postgres", "redis")
 KINDS = ("killed", "frozen", *LinkFault, "full")

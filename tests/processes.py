@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from rheos.testing.chaos.processes import JobProcesses, ended_meanwhile
+from rheos.ops.chaos.processes import JobProcesses, ended_meanwhile
 from tests.waiting import wait_for
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 _KEEPER = "keeper.py"
-"""What keeps a server of `rheos.testing.servers` is a process of that script."""
+"""What keeps a server of `rheos.ops.servers` is a process of that script."""
 _DAEMON = "rheos.runtimes.spark.daemon"
 
 

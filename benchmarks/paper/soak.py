@@ -37,8 +37,8 @@ from benchmarks.paper.soak_check import Out, Sequences
 from benchmarks.paper.struck import Record, Strikes, strike
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.protocol.ids import JobId
+from rheos.ops.chaos import Fault
 from rheos.runtimes.host.stores import open_store
-from rheos.testing.chaos import Fault
 from rheos.testing.servers import KafkaBroker
 
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.paper.clock import ClockWatch
-from rheos.testing.chaos import Fault, Plan, Report, run
+from rheos.ops.chaos import Fault, Plan, Report, run
 
 _DRAIN_WITHIN_S = 180.0
 """How long it may take to come out once the strikes are over."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from rheos.testing.chaos.processes import ended_meanwhile
+from rheos.ops.chaos.processes import ended_meanwhile
 from tests.deploy.cables import Quality, WorseCable
 
 _made = count()

@@ -12,8 +12,8 @@ import pytest
 from rheos.core.errors import ConfigurationError
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import Registry
+from rheos.ops.servers.server import free_port
 from rheos.testing.servers import KafkaBroker
-from rheos.testing.servers.server import free_port
 from tests.docs.walks import WITHIN_S, Shell, has_checkpoint, steps
 from tests.waiting import wait_for
 

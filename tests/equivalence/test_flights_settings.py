@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.testing.chaos.processes import JobProcesses
+from rheos.ops.chaos.processes import JobProcesses
 from tests.equivalence import flights_oracle
 from tests.equivalence.test_flights import EXAMPLE, assert_same_rows, run_example
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rheos.core.protocol.state_config import StateConfig
-from rheos.testing.pattern_programs import PATTERN
-from rheos.testing.worlds import Climate, draw_world
 from tests.core.task.moved import check_moved
+from tests.worlds.pattern_programs import PATTERN
+from tests.worlds.worlds import Climate, draw_world
 
 
 def test_rows_in_flight_are_neither_lost_nor_doubled() -> None:

@@ -28,9 +28,9 @@ from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
 from rheos.core.state.scope import KeyScope
-from rheos.testing import programs
-from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 from tests.ports import connected
+from tests.worlds import programs
+from tests.worlds.programs import Arrived, CheckedProgram, Outputs, same
 
 SIDES = ("left", "right")
 

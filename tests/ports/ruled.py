@@ -30,8 +30,8 @@ from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
 from rheos.core.state.scope import KeyScope
-from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 from tests.ports import connected
+from tests.worlds.programs import Arrived, CheckedProgram, Outputs, same
 
 ROWS, RULES = 0, 1
 """The ports."""

@@ -12,11 +12,11 @@ import pytest
 
 import rheos as rh
 from rheos.core.graph.nodes import Input
-from rheos.testing.programs import same
 from tests.ports import connected
 from tests.ports.paired import SIDES, is_left, pair, paired
 from tests.ports.passing import PassingSpec
 from tests.ports.ruled import is_rule, rule
+from tests.worlds.programs import same
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

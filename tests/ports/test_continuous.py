@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.testing.programs import same
 from tests.ports.paired import paired
 from tests.ports.ruled import is_rule, rule
 from tests.ports.test_batch import collected, rows, source
+from tests.worlds.programs import same
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -9,12 +9,12 @@ import pytest
 from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, StateKind
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.task.config import Guarantee
-from rheos.testing.programs import CheckedProgram
-from rheos.testing.worlds import Climate, draw_world
 from tests.core.task.cluster import AT_ONCE, Job, planned
 from tests.core.task.programs import build, made
 from tests.ports.paired import PAIRED
 from tests.ports.ruled import RULED
+from tests.worlds.programs import CheckedProgram
+from tests.worlds.worlds import Climate, draw_world
 
 _PROGRAMS = [PAIRED, RULED]
 

@@ -49,12 +49,12 @@ from rheos.core.task.outputs import OutputEdge
 from rheos.core.task.watermarks import WatermarkMerger
 from rheos.runtimes.driver import master, sources_and_sinks
 from rheos.runtimes.driver.master import Master
-from rheos.testing.compiled_program import COMPILED
-from rheos.testing.expiring_programs import EXPIRING
-from rheos.testing.loop_programs import MEETING, WALKING
-from rheos.testing.programs import CheckedProgram
-from rheos.testing.window_programs import TRIGGERED
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.compiled_program import COMPILED
+from tests.worlds.expiring_programs import EXPIRING
+from tests.worlds.loop_programs import MEETING, WALKING
+from tests.worlds.programs import CheckedProgram
+from tests.worlds.window_programs import TRIGGERED
+from tests.worlds.worlds import Climate, draw_world
 
 Function = Callable[..., Any]
 Patch = tuple[object, str, Callable[[Function], Function]]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rheos.core.task.config import Guarantee
-from rheos.testing.changelog_programs import TABLES
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.changelog_programs import TABLES
+from tests.worlds.worlds import Climate, draw_world
 
 
 def test_a_world_whose_barriers_overtake() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from rheos.core.task.config import Guarantee
-from rheos.testing.connected_programs import BROADCAST, CONNECTED, FOLLOWED
-from rheos.testing.programs import CheckedProgram
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.connected_programs import BROADCAST, CONNECTED, FOLLOWED
+from tests.worlds.programs import CheckedProgram
+from tests.worlds.worlds import Climate, draw_world
 
 
 @pytest.mark.parametrize("program", [CONNECTED, BROADCAST, FOLLOWED], ids=lambda program: program.name)

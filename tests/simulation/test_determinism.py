@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rheos.testing import Simulated
-from rheos.testing.worlds import draw_world
+from tests.worlds.worlds import draw_world
 
 
 def told(done: Simulated) -> tuple[object, ...]:

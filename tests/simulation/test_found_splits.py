@@ -23,7 +23,7 @@ from rheos.core.connectors.contract import (
 from rheos.core.errors import InputError
 from rheos.runtimes.simulated.runtime import SimulatedRuntime
 from rheos.testing import Faults, simulate
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.worlds import Climate, draw_world
 
 SEEDS = range(4)
 

@@ -9,7 +9,7 @@ import pytest
 from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.requests import Requests
 from rheos.testing import Faults
-from rheos.testing.worlds import draw_world
+from tests.worlds.worlds import draw_world
 
 STORM = Faults(
     crash_slot=6.0,

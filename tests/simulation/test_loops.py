@@ -24,9 +24,9 @@ from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.testing import simulate
-from rheos.testing.loop_programs import MEETING, SPLITTING, WALKING
-from rheos.testing.programs import CheckedProgram
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.loop_programs import MEETING, SPLITTING, WALKING
+from tests.worlds.programs import CheckedProgram
+from tests.worlds.worlds import Climate, draw_world
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from rheos.core.task.config import Guarantee
-from rheos.testing.outside_programs import OUTSIDE
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.outside_programs import OUTSIDE
+from tests.worlds.worlds import Climate, draw_world
 
 
 @pytest.mark.parametrize(

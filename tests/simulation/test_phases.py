@@ -12,7 +12,7 @@ import pytest
 import rheos as rh
 from rheos.runtimes.simulated.requests import Requests
 from rheos.testing import Faults, simulate
-from rheos.testing.worlds import Climate, draw_world
+from tests.worlds.worlds import Climate, draw_world
 
 SEEDS = 4
 CHUNK = 4

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rheos.runtimes.simulated.requests import Requests
-from rheos.testing.worlds import draw_world
+from tests.worlds.worlds import draw_world
 
 
 @pytest.mark.parametrize("seed", [7102, 7103, 7104])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rheos.testing.worlds import draw_world
+from tests.worlds.worlds import draw_world
 
 SEEDS = range(8)
 
@@ -20,7 +20,7 @@ def hold(seed: int) -> None:
     try:
         draw_world(seed).hold()
     except Exception as error:
-        error.add_note(f"again: python -m rheos.testing.replay {seed}")
+        error.add_note(f"again: python -m tests.worlds {seed}")
         raise
 
 

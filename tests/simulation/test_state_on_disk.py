@@ -11,7 +11,7 @@ import rheos as rh
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.state.rocksdb.backend import RocksDbBackend
 from rheos.testing import Faults, simulate
-from rheos.testing.worlds import draw_world
+from tests.worlds.worlds import draw_world
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -16,9 +16,9 @@ from rheos.core.checkpoint.log_entries import JobFinished
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.ids import JobId
+from rheos.ops.chaos import Fault, Plan, newest_checkpoint, run
+from rheos.ops.chaos.struck_servers import ServerProcess, links_to, redirected
 from rheos.runtimes.host.stores import open_store
-from rheos.testing.chaos import Fault, Plan, newest_checkpoint, run
-from rheos.testing.chaos.struck_servers import ServerProcess, links_to, redirected
 
 
 def finished(directory: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rheos.cli.failures import report
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.testing.servers import KINDS
+from rheos.ops.servers import KINDS
 
 _LOOK_EVERY_S = 0.2
 

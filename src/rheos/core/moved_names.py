@@ -27,14 +27,18 @@ MOVED: Final = {
         "state",
         "task",
     )
-}
-"""Packages of Rheos 0.1, and where they are today."""
+} | {"rheos.testing.faulty_proxy": "rheos.ops.chaos.faulty_proxy"}
+"""Packages and modules of Rheos 0.1, and where they are today."""
 
 
 def name_today(module: str) -> str:
     """Return the name of a module, of which a stored pickle may have an old one."""
-    package = ".".join(module.split(".")[:2])
-    return MOVED[package] + module.removeprefix(package) if package in MOVED else module
+    parts = module.split(".")
+    for depth in (2, 3):
+        package = ".".join(parts[:depth])
+        if package in MOVED:
+            return MOVED[package] + module.removeprefix(package)
+    return module
 
 
 class _MovedModules(MetaPathFinder, Loader):

@@ -21,7 +21,7 @@ from rheos.connectors.opensearch import client as opensearch
 from rheos.core.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
 from rheos.ops.control import alert_webhook
-from rheos.testing.servers import jars
+from rheos.ops.servers import jars
 
 WITHIN_S = 0.3
 TRICKLES_S = 0.02

@@ -15,7 +15,7 @@ from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.testing import check_sink
 from rheos.testing.servers import CassandraNode
 from tests.connectors.cassandra.test_sink import SCHEMA, Writing
-from tests.testing.servers.listening import listening_at
+from tests.ops.servers.listening import listening_at
 
 pytestmark = pytest.mark.slow  # A node takes 16 s of processor time to start.
 

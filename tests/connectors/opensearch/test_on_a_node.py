@@ -15,7 +15,7 @@ from rheos.core.errors import InputError
 from rheos.testing import check_sink
 from rheos.testing.servers import OpenSearchNode
 from tests.connectors.opensearch.test_sink import SCHEMA, Writing
-from tests.testing.servers.listening import listening_at
+from tests.ops.servers.listening import listening_at
 
 pytestmark = pytest.mark.slow  # A node takes some 15 s of processor time to start.
 

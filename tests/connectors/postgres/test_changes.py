@@ -20,9 +20,9 @@ from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.core.connectors.contract import EndOfSplit
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
+from rheos.ops.chaos.faulty_proxy import FaultyProxy
 from rheos.testing import Faults, simulate
 from rheos.testing.connector_kit.reading import SplitReading
-from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database, read
 from tests.waiting import wait_for
 

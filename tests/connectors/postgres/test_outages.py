@@ -19,8 +19,8 @@ from rheos.connectors.postgres.staged_rows import StagedTableRows, StageTable, d
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import InputError, RheosError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.ops.chaos.faulty_proxy import FaultyProxy
 from rheos.runtimes.host.inline_io import InlineIo
-from rheos.testing.faulty_proxy import FaultyProxy
 from tests.connectors.ports import ManualClock
 from tests.connectors.postgres.databases import Database
 

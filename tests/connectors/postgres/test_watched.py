@@ -10,7 +10,7 @@ from rheos.connectors.postgres import watched
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
 from rheos.connectors.postgres.watched import WatchedSession
 from rheos.core.errors import UnavailableError
-from rheos.testing.faulty_proxy import FaultyProxy
+from rheos.ops.chaos.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database
 
 

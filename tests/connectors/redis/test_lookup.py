@@ -10,7 +10,7 @@ import pytest
 import rheos as rh
 from rheos.core.connectors.lookup import Found, LookupContext
 from rheos.core.errors import ConfigurationError, InputError, SchemaError
-from rheos.testing.servers.server import free_port
+from rheos.ops.servers.server import free_port
 
 USER = pa.schema([pa.field("name", pa.string(), nullable=False), pa.field("age", pa.int64())])
 

@@ -21,8 +21,8 @@ from rheos.core.errors import (
     UnavailableError,
 )
 from rheos.core.protocol.ids import CheckpointId
+from rheos.ops.servers.server import free_port
 from rheos.testing import Faults, check_sink, simulate
-from rheos.testing.servers.server import free_port
 from tests.connectors.ports import Probe, batch_of, sink_context
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rheos.testing.programs import CheckedProgram
 from tests.core.task.cluster import AT_ONCE, Job, planned
 from tests.core.task.programs import build, made
+from tests.worlds.programs import CheckedProgram
 
 
 def check_moved(program: CheckedProgram) -> None:

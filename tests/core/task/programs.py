@@ -16,8 +16,8 @@ from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.core import aggregates as agg
 from rheos.core.graph.windows import Watermark
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.testing import programs
-from rheos.testing.programs import Arrived, CheckedProgram, same
+from tests.worlds import programs
+from tests.worlds.programs import Arrived, CheckedProgram, same
 
 _START_MS = 1_700_000_000_000
 _JITTER_MS = 30

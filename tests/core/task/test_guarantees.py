@@ -11,10 +11,10 @@ from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.state import format as state_format
 from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.runtimes.simulated.folder import StoreFolder
-from rheos.testing import programs
-from rheos.testing.programs import CheckedProgram
 from tests.core.task.cluster import Job, planned
 from tests.core.task.programs import LATE_WINDOWS, RUNNING_IN_ORDER, TWICE_KEYED, WINDOWS, build, made
+from tests.worlds import programs
+from tests.worlds.programs import CheckedProgram
 
 _TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
 

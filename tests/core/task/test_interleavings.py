@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from rheos.core.task.config import TaskConfig
-from rheos.testing import programs
 from tests.core.task.cluster import Job, planned
 from tests.core.task.programs import (
     JOINED,
@@ -18,6 +17,7 @@ from tests.core.task.programs import (
     build,
     made,
 )
+from tests.worlds import programs
 
 _PROGRAMS = [
     TWICE_KEYED,

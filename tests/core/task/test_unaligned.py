@@ -15,7 +15,6 @@ from rheos.core.operators.running import RunningOperator
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import IN_FLIGHT, Snapshot
 from rheos.core.task.config import TaskConfig
-from rheos.testing.programs import ORDERED, CheckedProgram
 from tests.core.task.cluster import AT_ONCE, Job, planned
 from tests.core.task.programs import (
     JOINED,
@@ -26,6 +25,7 @@ from tests.core.task.programs import (
     build,
     made,
 )
+from tests.worlds.programs import ORDERED, CheckedProgram
 
 _PROGRAMS = [TWICE_KEYED, JOINED, WINDOWS, LATE_WINDOWS, ORDERED]
 

@@ -18,7 +18,7 @@ import rheos as rh
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from tests.chaos import torn
+from tests.ops.chaos import torn
 
 START_MS = 1_800_000_000_000
 RATE = 2000

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rheos.ops.control.registry import Registry
-from tests.chaos.torn import faults_of
+from tests.ops.chaos.torn import faults_of
 from tests.ops.dashboard.conftest import sign_in
 from tests.ops.dashboard.test_page import fact, tab
 from tests.processes import Started

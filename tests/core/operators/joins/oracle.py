@@ -11,7 +11,7 @@ import pyarrow as pa
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, WatermarkMark
 from rheos.testing import Right
 from rheos.testing.harness import Step
-from rheos.testing.join_programs import RowInTime
+from tests.worlds.join_programs import RowInTime
 
 LEFT = pa.schema([("k", pa.string()), ("l", pa.int64()), ("at", pa.int64())])
 RIGHT = pa.schema([("k", pa.string()), ("r", pa.int64()), ("then", pa.int64())])

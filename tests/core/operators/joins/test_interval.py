@@ -21,9 +21,9 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
-from rheos.testing.join_programs import JoinedRow, interval_joined
 from tests.core.operators.contexts import context
 from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted
+from tests.worlds.join_programs import JoinedRow, interval_joined
 
 Rows = list[dict[str, Any]]
 

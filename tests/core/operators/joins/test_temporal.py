@@ -15,9 +15,9 @@ from rheos.core.operators.joins.versions import LEAST_ROWS, Versions
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
-from rheos.testing.join_programs import temporal_joined
 from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted
 from tests.core.operators.joins.test_interval import joined
+from tests.worlds.join_programs import temporal_joined
 
 
 @pytest.mark.parametrize(

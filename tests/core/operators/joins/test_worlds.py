@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rheos.core.protocol.state_config import StateConfig
-from rheos.testing.join_programs import INTERVAL, PROGRAMS, TEMPORAL, WINDOWED
-from rheos.testing.programs import CheckedProgram
-from rheos.testing.worlds import Climate, draw_world
 from tests.core.task.moved import check_moved
+from tests.worlds.join_programs import INTERVAL, PROGRAMS, TEMPORAL, WINDOWED
+from tests.worlds.programs import CheckedProgram
+from tests.worlds.worlds import Climate, draw_world
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)

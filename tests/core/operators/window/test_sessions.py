@@ -20,11 +20,11 @@ from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
-from rheos.testing.programs import millis
 from tests.core.operators.rows import SCHEMA as ROWS
 from tests.core.operators.rows import Row, row
 from tests.core.operators.window.harness import Bench, timeline
 from tests.core.operators.window.test_spill import with_budget
+from tests.worlds.programs import millis
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNT = {"rows": agg.count(), "total": agg.sum("v")}

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rheos.core import aggregates as agg
 from rheos.core.graph.windows import Session
 from rheos.core.operators.window import panes
-from rheos.testing.programs import Arrived, millis
-from rheos.testing.session_program import sessions_of
 from tests.core.operators.window.harness import Bench, aggregated, state_on_disk
 from tests.core.operators.window.test_against_oracle import Split, play
+from tests.worlds.programs import Arrived, millis
+from tests.worlds.session_program import sessions_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("v", pa.float64())])
 AGGREGATES = {

@@ -1,0 +1,171 @@
+"""What is to be struck, how often, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rheos.core.errors import ConfigurationError
+from rheos.ops.chaos.faulty_proxy import LinkFault
+
+if TYPE_CHECKING:
+    from rheos.ops.chaos.struck_servers import StruckServer
+
+
+class Fault(StrEnum):
+    """The kinds of strikes."""
+
+    WORKERS = "workers"
+    """SIGKILL of the Python process of a slot."""
+    FREEZE = "freeze"
+    """SIGSTOP of the Python process of a slot, and SIGCONT later: it may wake as a zombie."""
+    EXECUTORS = "executors"
+    """SIGKILL of an executor's JVM, where the job's driver has started executors (local-cluster)."""
+    DRIVER = "driver"
+    """SIGKILL of the driver and its JVM; then the same command is started again."""
+    SERVER = "server"
+    """SIGSTOP of a server's processes, and SIGCONT later."""
+    CUT = "cut"
+    """Nothing passes on the link to a server, for a while. This and the next are those of
+    `faulty_proxy.LinkFault`."""
+    CUT_TO_SERVER = "cut-to-server"
+    CUT_FROM_SERVER = "cut-from-server"
+    SLOW = "slow"
+    LOSSY = "lossy"
+
+    @property
+    def of_link(self) -> bool:
+        """Whether it strikes a link to a server."""
+        return self.value in {fault.value for fault in LinkFault}
+
+    @classmethod
+    def parse(cls, text: str) -> frozenset[Fault]:
+        """Of "workers,driver". Raises ConfigurationError."""
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        unknown = [name for name in names if name not in set(cls)]
+        if unknown or not names:
+            raise ConfigurationError(
+                f"there is no fault {unknown[0]!r}" if unknown else "no fault is given",
+                hint=f"write some of {', '.join(cls)}, with commas between them",
+            )
+        return frozenset(cls(name) for name in names)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a job is to be struck."""
+
+    command: Sequence[str]
+    """Starts the job, and starts it again after its driver was killed."""
+    faults: frozenset[Fault] = frozenset({Fault.WORKERS})
+    kill_every_s: float = 5.0
+    """From when the job runs, or runs again, to the next strike; one in five comes sooner, but
+    never two in a row."""
+    strikes: int | None = None
+    """After so many, the job is left alone; None: there is no end of them."""
+    for_s: float | None = None
+    """Strikes end after so long, and the job is cancelled once it runs again; None: it is struck until
+    it ends by itself."""
+    runs: Callable[[], object] = lambda: None
+    """Called once, when the job runs for the first time."""
+    drained: Callable[[], bool] = lambda: True
+    """Asked again and again once strikes have ended: the job is cancelled when it says yes."""
+    progress: Callable[[int], int] | None = None
+    """Asked, with the process id of the driver, for a number that grows with what a restart keeps, such
+    as that of the newest checkpoint; 0 where it is not known. The job runs, or runs again, once its
+    slots are filled and this has grown: without it, a job that needs longer than `kill_every_s` to its
+    first checkpoint is struck for ever and gets nowhere."""
+    links: Sequence[StruckServer] = ()
+    """The links that faults of links strike."""
+    servers: Sequence[StruckServer] = ()
+    """The processes that `Fault.SERVER` strikes."""
+    seed: int = 0
+    """Draws the kinds, the victims and the lengths of freezes."""
+    freeze_s: float = 20.0
+    """The longest freeze, and the longest fault of a link. Half of them last as long, the others a
+    tenth of it at the most."""
+    driver_back_after_s: float = 1.0
+    start_within_s: float = 180.0
+    """How long the job may take to run, at first and after each strike; `kill_every_s`, if that is
+    longer."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside this process's own environment."""
+    finished: Callable[[], bool] = lambda: False
+    """Asked when a driver that was started again ends with an error: whether the job was done already,
+    and is refused for that alone."""
+
+    def __post_init__(self) -> None:
+        for name in ("kill_every_s", "freeze_s", "start_within_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be more than nothing, not {getattr(self, name)}")
+        if self.strikes is not None and self.strikes < 1:
+            raise ConfigurationError(f"strikes must be 1 or more, not {self.strikes}")
+        if any(fault.of_link for fault in self.faults) and not self.links:
+            raise ConfigurationError(
+                "a fault of a link needs a link", hint="give the server's address: --link host:port"
+            )
+        if Fault.SERVER in self.faults and not self.servers:
+            raise ConfigurationError(
+                "the fault 'server' needs a server's process", hint="give its id: --server-pid PID"
+            )
+
+    @property
+    def patience_s(self) -> float:
+        """How long the job is waited for."""
+        return max(self.start_within_s, self.kill_every_s)
+
+
+@dataclass
+class Strike:
+    """One strike, and after how long the job ran again (`Plan.progress`)."""
+
+    fault: Fault
+    at_s: float
+    victim: str
+    frozen_s: float = 0.0
+    back_after_s: float | None = None
+
+
+@dataclass
+class Report:
+    """What a run of chaos has done to a job, and what has become of it."""
+
+    strikes: list[Strike] = field(default_factory=list)
+    drivers: int = 0
+    """How often the command was started."""
+    exit_code: int | None = None
+    """Of the last driver; None where it had to be killed."""
+    failure: str | None = None
+    """Why the job does not count as sound."""
+    left_behind: list[str] = field(default_factory=list)
+    """Processes that outlived the job, and were ended."""
+    ran_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    def summary(self) -> list[str]:
+        """Lines to display."""
+        lines = [
+            f"{len(self.strikes)} strikes in {self.ran_s:.0f} s, {self.drivers} starts of the driver"
+        ]
+        for fault in Fault:
+            struck = [strike for strike in self.strikes if strike.fault is fault]
+            if not struck:
+                continue
+            back = sorted(s.back_after_s for s in struck if s.back_after_s is not None)
+            took = (
+                f"; ran again after {back[len(back) // 2]:.1f} s (median), {back[-1]:.1f} s (most)"
+                if back
+                else ""
+            )
+            lines.append(f"  {fault:<10}{len(struck):>4}{took}")
+        if not self.strikes:
+            lines.append("  nothing was struck: the job had ended before, or had no such processes")
+        lines += [f"  left behind, and ended: {process}" for process in self.left_behind]
+        ended = f"the job failed: {self.failure}" if self.failure else "the job is sound"
+        code = "" if self.exit_code is None else f" (exit code {self.exit_code})"
+        return [*lines, ended + code]

@@ -1,0 +1,44 @@
+"""A server that is jars of Maven Central, run by the Java of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rheos.ops.servers import jars
+from rheos.ops.servers.server import Server
+from rheos.runtimes.spark import class_archive
+from rheos.runtimes.spark.jvm_options import find_java
+
+_SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""No more compiling than a short life is worth."""
+
+
+class JavaServer(Server):
+    """Its jars are in the list of its name (`jars.py`)."""
+
+    title: ClassVar[str]
+    """What it is called in errors."""
+    writes_archive: ClassVar[bool] = False
+    """Whether its first JVM leaves an archive of its classes, by which later ones start sooner. To
+    write it takes some seconds at the end, and more the more classes there are."""
+
+    def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
+        super().__init__(port=port, data=data)
+        self._java: str | None = None
+        self._jars: Path
+        self._archive: Sequence[str] = ()
+
+    def install(self) -> None:
+        self._java, version = find_java(self.title)
+        self._jars = jars.installed(self.name)
+        if self.writes_archive:
+            self._archive = class_archive.java_options(version, self._jars, of=self.name)
+
+    def java(self, *options: str, may_archive: bool = True) -> list[str]:
+        """A command line up to the class that is run. Only the server itself may write the archive of
+        classes by which it starts sooner."""
+        assert self._java is not None
+        archive = [each for each in self._archive if may_archive or "AtExit" not in each]
+        return [self._java, *_SHORT_LIVED, *options, "-cp", f"{self._jars}/*", *archive]

@@ -1,0 +1,238 @@
+"""Executors and drivers of a job are struck: its alerts are the planted ones, each once."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.protocol.ids import JobId
+from rheos.ops.chaos.processes import JobProcesses, ended_meanwhile
+from rheos.runtimes.host.stores import LocalStore
+from tests.ops.chaos.conftest import ROOT, Started, wait_for
+from tests.ops.chaos.example import EXAMPLE
+from tests.ops.chaos.example import state_machine as job
+from tests.processes import Standalone
+
+VISITS = job.Visits(users=200, splits=2, seed=1)
+ARGUMENTS = ["--users", "200", "--splits", "2", "--seed", "1"]
+
+
+def command(
+    tmp_path: Path, events: int, file: Path = EXAMPLE, rate: int = 5000, **options: str
+) -> list[str]:
+    given = {"parallelism": "2", "checkpoint-interval": "300ms", **options}
+    said = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
+    own = [*ARGUMENTS, "--rate", str(rate), "--events", str(events), "--out", str(tmp_path / "out")]
+    return [sys.executable, "-m", "rheos", "run", str(file), *said, "--", *own]
+
+
+def faults_of(tmp_path: Path, events: int) -> list[str]:
+    return job.faults(job.alerts_in(tmp_path / "out"), VISITS.planted(events))
+
+
+def published(tmp_path: Path) -> int:
+    return len([file for file in (tmp_path / "out").glob("part-*") if file.stat().st_size])
+
+
+def more_published(tmp_path: Path, driver: subprocess.Popen[bytes], started: Started) -> None:
+    """Returns when the job has published something new: it runs, and checkpoints complete."""
+    before = published(tmp_path)
+
+    def met() -> bool:
+        assert driver.poll() is None, started.output(driver)
+        return published(tmp_path) > before
+
+    wait_for(met)
+
+
+def ends_well(driver: subprocess.Popen[bytes], started: Started) -> None:
+    assert driver.wait(480) == 0, started.output(driver)
+
+
+def with_all_below(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+@pytest.mark.slow
+def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
+    tmp_path: Path, started: Started
+) -> None:
+    """All of an executor stands still, so that nothing can end its worker; a third one takes over."""
+    events, rng = 60_000, random.Random(11)
+    own = ["--heartbeat-timeout", "2s"]
+    driver = started.command(
+        [*command(tmp_path, events, master="local-cluster[3,1,1024]", parallelism="2"), *own]
+    )
+    more_published(tmp_path, driver, started)
+    started.processes.look()
+    slots = started.processes.slots()
+    assert len(slots) == 2
+    zombie = rng.choice(slots)
+    paused = with_all_below(zombie.parent().parent())  # type: ignore[union-attr]
+    for process in paused:
+        process.suspend()
+    try:
+        wait_for(lambda: _replaced(started.processes, paused))
+        more_published(tmp_path, driver, started)
+        assert zombie.is_running()
+    finally:
+        for process in paused:
+            process.resume()
+    # The executor is well again; its worker leaves.
+    wait_for(lambda: zombie not in _slots(started.processes))
+    more_published(tmp_path, driver, started)
+    busy = [worker.parent().parent() for worker in _slots(started.processes)]  # type: ignore[union-attr]
+    rng.choice([executor for executor in busy if executor]).kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+
+
+def _slots(processes: JobProcesses) -> list[psutil.Process]:
+    processes.look()
+    return processes.slots()
+
+
+def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
+    return len([worker for worker in _slots(processes) if worker not in paused]) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+@pytest.mark.slow
+def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: Started) -> None:
+    """Below, one is killed with its machine."""
+    events, cluster = 40_000, Standalone(tmp_path, started)
+    driver = started.command(
+        command(tmp_path, events, master=cluster.url, checkpoint_dir=str(tmp_path / "checkpoints")),
+        **cluster.surroundings,
+    )
+    more_published(tmp_path, driver, started)
+    started.processes.look()
+    random.Random(2).choice(started.processes.executors()).kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
+    tmp_path: Path, started: Started
+) -> None:
+    events, cluster = 60_000, Standalone(tmp_path, started)
+    checkpoints = str(tmp_path / "checkpoints")
+    driver = started.command(
+        command(tmp_path, events, master=cluster.url, checkpoint_dir=checkpoints, min_parallelism="1"),
+        **cluster.surroundings,
+    )
+    more_published(tmp_path, driver, started)
+    # Spark's worker first: it would start an executor in the place of one that dies.
+    for process in with_all_below(psutil.Process(cluster.workers[0].pid)):
+        with ended_meanwhile():
+            process.kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+    log = JobLog(LocalStore(checkpoints), JobId("state-machine")).read()
+    assert [kept.entry.parallelism for kept in log.completed][-1] == 1
+
+
+KILLING = '''
+"""The job, with a sink that dies in the middle of its first commit, in each kind of process."""
+import os, signal, sys
+from dataclasses import astuple
+from pathlib import Path
+sys.path.append({examples!r})
+import state_machine as job
+import rheos as rh
+from rheos.connectors.files.committer import FileCommitter
+from rheos.connectors.files.sink import FileSink
+
+
+os.environ["DRIVER"] = str(os.getpid())
+
+
+class Dying(FileCommitter):
+    def commit(self, committables):
+        in_driver = os.environ["DRIVER"] == str(os.getpid())
+        mark = Path({marks!r}, "2 in recovery" if in_driver else "1 in a worker")
+        if not mark.exists():
+            mark.touch()
+            super().commit(committables[: len(committables) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().commit(committables)
+
+
+class DyingSink(FileSink):
+    def committer(self):
+        return Dying(self.path)
+
+
+def dying(*args, **settings):
+    return DyingSink(*astuple(made(*args, **settings)))
+
+
+made, rh.files.sink = rh.files.sink, dying
+raise SystemExit(job.main())
+'''
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
+    tmp_path: Path, started: Started
+) -> None:
+    """A worker dies in its commit, then the driver in the recovery that makes up for it. The command
+    is started again, and the alerts are the planted ones."""
+    events = 20_000
+    marks, file = tmp_path / "marks", tmp_path / "job.py"
+    marks.mkdir()
+    file.write_text(KILLING.format(examples=str(EXAMPLE.parent), marks=str(marks)))
+    run = command(tmp_path, events, file=file, checkpoint_dir=str(tmp_path / "checkpoints"))
+    first = started.command(run)
+    assert first.wait(480) == -signal.SIGKILL, started.output(first)
+    assert sorted(os.listdir(marks)) == ["1 in a worker", "2 in recovery"]
+    second = started.command(run)
+    ends_well(second, started)
+    assert faults_of(tmp_path, events) == []
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
+    tmp_path: Path, started: Started
+) -> None:
+    events = 24_000
+    _, _, _, _, *options = command(
+        tmp_path, events, rate=2000, checkpoint_dir=str(tmp_path / "checkpoints")
+    )
+    # Of this seed the driver is first, then a worker: each driver is a start of Spark.
+    strikes = ["--kill-every", "1s", "--strikes", "2", "--seed", "3", "--faults", "workers,driver"]
+    chaos = started.command(
+        [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), *strikes, *options[1:]]
+    )
+    assert chaos.wait(480) == 0, started.output(chaos)
+    told = started.output(chaos)
+    assert re.findall(r"SIGKILL  (\w+)", told) == ["driver", "worker"], told
+    assert "the job is sound (exit code 0)" in told
+    assert "left behind" not in told
+    assert faults_of(tmp_path, events) == []
+
+
+def test_driver_kills_need_a_checkpoint_directory() -> None:
+    words = [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), "--faults", "driver"]
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 2
+    assert "goes on only from a checkpoint directory" in done.stderr

@@ -1,0 +1,29 @@
+"""The real broker, as it is started for all tests."""
+
+from __future__ import annotations
+
+import stat
+
+from confluent_kafka.admin import AdminClient
+
+from rheos.cli.main import ServerName
+from rheos.ops import servers
+from rheos.ops.servers import KafkaBroker
+from tests.ops.servers.listening import listening_at
+
+
+def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
+    found = AdminClient({"bootstrap.servers": kafka_broker.address}).list_topics(timeout=60)
+    assert [f"{broker.host}:{broker.port}" for broker in found.brokers.values()] == [
+        kafka_broker.address
+    ]
+    folder = kafka_broker.log.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    listening = listening_at(kafka_broker)
+    # For clients, for users, for those who come by TLS, and for itself as the controller.
+    assert len(listening) == 4
+    assert all(address == "127.0.0.1" for address in listening)
+
+
+def test_the_command_knows_all_servers() -> None:
+    assert {name.value for name in ServerName} == set(servers.KINDS)
