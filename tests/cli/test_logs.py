@@ -44,7 +44,7 @@ def test_the_lines_of_a_running_job() -> None:
     first, *rest = said.splitlines()
     assert (
         code,
-        first.endswith("INFO    rheos.runtimes.job [driver, attempt 2] the job is running"),
+        first.endswith("INFO    rheos.job [driver, attempt 2] the job is running"),
     ) == (
         0,
         True,

@@ -79,6 +79,6 @@ def test_the_example_finds_the_events_that_break_the_rules(
 def test_every_example_is_in_the_suite() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "flights.py",
-        "core/graph.py",
+        "graph.py",
         "state_machine.py",
     }

