@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.turn import Slots
 from rheos.core.task.engine import SubtaskEngine
-from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.sojourn import GateLatency
 from rheos.core.task.traffic import TimeSpent, Traffic
 
 SLOTS = 2
@@ -32,9 +32,9 @@ PIECES = 80
 COUNTING = (
     (Traffic, "add"),
     (TimeSpent, "turn"),
-    (Sojourn, "arrived"),
-    (Sojourn, "took"),
-    (Sojourn, "processed"),
+    (GateLatency, "arrived"),
+    (GateLatency, "took"),
+    (GateLatency, "processed"),
     (SubtaskEngine, "report_progress"),
 )
 

@@ -32,11 +32,7 @@ from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.core.graph.windows import Sliding
 from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, PortType
 from rheos.core.operators.window.operator import WindowAggregateOperator
-from rheos.core.operators.window.two_phases import (
-    MergedWindowSpec,
-    WindowCombineSpec,
-    partials_of,
-)
+from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec, partials_of
 
 VALUES = {"different": agg.count_distinct("n"), "most": agg.top_k("v", 3)}
 CASES = [

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 
 pytest_plugins = [
     "rheos.testing.pytest_plugin"
@@ -43,7 +43,7 @@ def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     calls starts no JVM that it may need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RHEOS_HOME", str(tmp_path_factory.mktemp("rheos-home")))
-        patch.setattr(ahead, "start", lambda program, runtime, master: None)
+        patch.setattr(early_start, "start", lambda program, runtime, master: None)
         yield
 
 

@@ -54,7 +54,7 @@ def test_the_api_is_imported_when_it_is_asked_for() -> None:
     """And by no command or worker before."""
     program = """
 import sys
-import rheos.cli.main, rheos.runtimes.spark.ahead, rheos.runtimes.spark.daemon
+import rheos.cli.main, rheos.runtimes.spark.early_start, rheos.runtimes.spark.daemon
 assert not {"polars", "pyarrow", "numpy"} & {*sys.modules}, sorted(sys.modules)
 assert not [name for name in sys.modules if name.startswith("rheos.api")]
 from rheos import *

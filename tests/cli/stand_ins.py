@@ -18,13 +18,7 @@ from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.readings import Reading
 from rheos.core.protocol.stacks import StackProfile
-from rheos.runtimes.job import (
-    CheckpointInfo,
-    JobResult,
-    JobState,
-    JobStatus,
-    OperatorStatus,
-)
+from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus, OperatorStatus
 
 STATUS = JobStatus(
     JobId("job"),

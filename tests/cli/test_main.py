@@ -12,7 +12,7 @@ import rheos
 from rheos.api.partial_settings import NAMES
 from rheos.cli.main import app
 from rheos.cli.options import OPTIONS
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 
 PRINTS = """
 import sys
@@ -175,7 +175,7 @@ def test_run_says_first_of_all_which_jvm_it_may_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[str, str, str]] = []
-    monkeypatch.setattr(ahead, "start", lambda *said: told.append(said))
+    monkeypatch.setattr(early_start, "start", lambda *said: told.append(said))
     program, config = tmp_path / "job.py", tmp_path / "job.toml"
     program.write_text("pass")
     config.write_text('master = "local[2]"\nruntime = "batch"')
@@ -191,11 +191,11 @@ def test_run_says_first_of_all_which_jvm_it_may_need(
 
 def test_ctrl_c_while_python_imports_shows_no_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JVM starts by then."""
-    from rheos.runtimes.spark import ahead
+    from rheos.runtimes.spark import early_start
 
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ahead, "start", pressed)
+    monkeypatch.setattr(early_start, "start", pressed)
     result = CliRunner().invoke(app, ["run", file])
     assert (result.exit_code, result.output) == (130, "cancelled\n")

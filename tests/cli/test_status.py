@@ -8,13 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
-from rheos.cli.status import (
-    StatusDisplay,
-    final_table,
-    status_line,
-    status_view,
-    watermark_text,
-)
+from rheos.cli.status import StatusDisplay, final_table, status_line, status_view, watermark_text
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.ids import JobId

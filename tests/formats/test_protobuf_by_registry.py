@@ -13,10 +13,10 @@ from google.protobuf import descriptor_pb2
 
 from rheos import formats
 from rheos.core.errors import ConfigurationError, ProgramError, TransportError
+from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import message_before, schema_prefix
 from rheos.formats.protobuf_format import ProtobufFormat
 from rheos.formats.protobuf_schemas import message_class
-from rheos.formats.sifting import RowsError
 from tests.formats.messages import ordering
 from tests.formats.registry import FakeRegistry, fake_registry
 from tests.formats.test_every_format import decode, outcomes

@@ -15,12 +15,7 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-)
+from rheos.core.operators.contract import OperatorContext, OperatorSpec, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
 from rheos.core.operators.records import hidden_column, with_hidden
 from rheos.core.protocol.elements import SWM, TS, WM, Batch

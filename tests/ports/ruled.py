@@ -15,13 +15,7 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos.core.graph.nodes import Input
-from rheos.core.operators.contract import (
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-)
+from rheos.core.operators.contract import OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId

@@ -19,12 +19,7 @@ from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.spark.dataframe import (
-    DataFrameSource,
-    dataframe_source,
-    ordered_by,
-    session_of,
-)
+from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by, session_of
 from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected import with_rows_ahead

@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.api.changes import check_rows_by_key
+from rheos.api.changelogs import check_rows_by_key
 from rheos.api.function_checks import check_function
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import common_key

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
-from rheos.api.changes import check_table, check_top_n
+from rheos.api.changelogs import check_table, check_top_n
 from rheos.api.compiled import check_compiled
 from rheos.api.connected import KeyedConnectedStreams, connect_keyed
 from rheos.api.detecting import detected, tree_of
@@ -41,7 +41,7 @@ from rheos.core.aggregates import Agg
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import KeyedBatchFunction
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction, KeyedProcessFunction
 from rheos.core.graph.nodes import (
     MAIN,

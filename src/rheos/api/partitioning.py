@@ -13,8 +13,8 @@ from rheos.api.expressions import ExprLike, compile_expressions
 from rheos.api.program import Program
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError, Site
-from rheos.core.graph.dealing import Deal, Dealt, PartitionBy
 from rheos.core.graph.nodes import Input, UnionSpec
+from rheos.core.graph.row_distribution import Dealt, PartitionBy, RowDistribution
 from rheos.core.graph.validate import unknown_column
 from rheos.core.site import call_site, located
 
@@ -47,20 +47,20 @@ class Partitioned:
         ```
         """
         with located(call_site(), "rebalance"):
-            return self._dealt(Deal.REBALANCE)
+            return self._dealt(RowDistribution.REBALANCE)
 
     def rescale(self) -> Self:
         """Batches of rows go in turn to those subtasks that lie opposite: where four subtasks hand on
         to two, each of these has the rows of two of them. It leaves more rows where they are than
         `rebalance`, and evens out less."""
         with located(call_site(), "rescale"):
-            return self._dealt(Deal.RESCALE)
+            return self._dealt(RowDistribution.RESCALE)
 
     def forward(self) -> Self:
         """Rows stay in the subtask of their number. That is so without it, too, where both sides have
         the same parallelism; with it, another one is an error."""
         with located(call_site(), "forward"):
-            return self._dealt(Deal.FORWARD)
+            return self._dealt(RowDistribution.FORWARD)
 
     def global_(self) -> Self:
         """All rows go to one subtask of what comes next, so that has no other.
@@ -70,7 +70,7 @@ class Partitioned:
         ```
         """
         with located(call_site(), "global_"):
-            return self._dealt(Deal.GLOBAL)
+            return self._dealt(RowDistribution.GLOBAL)
 
     def partition_by(self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()) -> Self:
         """Each row goes to the subtask whose number is computed for it, from 0 to one less than there

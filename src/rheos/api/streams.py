@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.async_functions import Order, mapped
-from rheos.api.changes import (
+from rheos.api.changelogs import (
     check_expressions,
     part_column,
     sink_of_changes,
@@ -37,7 +37,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected import OnError, check_on_error
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError, SchemaError, Site
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import AsyncFunction
 from rheos.core.graph.nodes import (
     MAIN,

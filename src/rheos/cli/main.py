@@ -142,7 +142,7 @@ def _start_jvm(
 ) -> None:
     """Start it first of all, as it takes as long as to import what follows, and announce it, as the
     first status comes only seconds later."""
-    from rheos.runtimes.spark import ahead
+    from rheos.runtimes.spark import early_start
 
     try:
         said = tomllib.loads(config.read_text()) if config is not None else {}
@@ -150,7 +150,7 @@ def _start_jvm(
     except (OSError, ValueError):
         return  # It is said where they are read.
     wanted = {"runtime": "auto", "master": "local", **said}
-    begins = ahead.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
+    begins = early_start.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
     if begins and not quiet:
         from rheos.cli.terminal import say
 

@@ -10,14 +10,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import (
-    console,
-    find,
-    plain_table,
-    reported,
-    size_text,
-    time_text,
-)
+from rheos.cli.jobs import console, find, plain_table, reported, size_text, time_text
 from rheos.connectors.files.listing import absolute
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics import figures as f

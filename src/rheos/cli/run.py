@@ -24,7 +24,7 @@ from rheos.ops.control.metrics_port import MetricsPort
 from rheos.ops.control.otlp_export import OtlpExport
 from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 from rheos.runtimes.job import JobHandle
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _run(
                     job.cancel()
             except (Exception, SystemExit) as error:
                 ended = error
-        ahead.discard()
+        early_start.discard()
         for job in jobs:
             console.print(final_table(job.status()))
     if isinstance(ended, SystemExit):

@@ -20,7 +20,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.held_back import Delayed, HeldBack, held_back
 from rheos.ops.control.registry import JobRecord
-from rheos.ops.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.health.splits import SplitStanding
 from rheos.runtimes.host.stores import open_store
 
@@ -52,7 +52,7 @@ class WhyNot:
     """By the driver's wall clock."""
     held: HeldBack
     key: str | None
-    kept: KeptForKey | None
+    kept: PendingForKey | None
     not_kept: str
     """Why nothing is known of state; empty where something is."""
     due: Due | None
@@ -118,7 +118,7 @@ def _moment(text: str, window: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _kept(record: JobRecord, held: HeldBack, key: str | None) -> tuple[KeptForKey | None, str]:
+def _kept(record: JobRecord, held: HeldBack, key: str | None) -> tuple[PendingForKey | None, str]:
     if record.checkpoint_dir is None:
         return None, "the job has no checkpoint directory that could be read"
     try:
@@ -135,7 +135,7 @@ def key_columns(key: str | None) -> Mapping[str, str] | str | None:
     return {name.strip(): value for name, _, value in parts}
 
 
-def _due(span: tuple[int, int | None] | None, held: HeldBack, kept: KeptForKey | None) -> Due | None:
+def _due(span: tuple[int, int | None] | None, held: HeldBack, kept: PendingForKey | None) -> Due | None:
     if span is not None:
         start_ms, end_ms = span
         size_ms = None if kept is None else kept.window_size_ms

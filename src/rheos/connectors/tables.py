@@ -85,7 +85,7 @@ class TableSink(Sink):
     partition_by: tuple[str, ...]
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
-        from rheos.connectors.spark.tables import prepared
+        from rheos.connectors.spark.table_sink import prepared
 
         return prepared(self, schema)
 

@@ -36,7 +36,7 @@ from rheos.core.formats.contract import (
 )
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
-from rheos.formats.sifting import RowsError
+from rheos.formats.bad_rows import RowsError
 
 _PLAIN = (
     pa.types.is_boolean,

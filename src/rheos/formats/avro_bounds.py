@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from rheos.core.formats.contract import MAX_VALUES
-from rheos.formats.sifting import RowsError
+from rheos.formats.bad_rows import RowsError
 
 MAX_DEPTH = 64
 """Levels of types within types."""

@@ -30,14 +30,8 @@ from rheos.core.shown import named_error
 from rheos.core.site import located_at_call
 from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.avro_fit import check_read, check_written
-from rheos.formats.avro_schemas import (
-    ParsedSchema,
-    arrow_of,
-    avro_of,
-    check_record,
-    fastavro,
-    parsed,
-)
+from rheos.formats.avro_schemas import ParsedSchema, arrow_of, avro_of, check_record, fastavro, parsed
+from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import (
     WITH_A_REGISTRY,
     check_has_subject,
@@ -47,7 +41,6 @@ from rheos.formats.confluent import (
     schema_prefix,
 )
 from rheos.formats.records import decoded_records, records_of
-from rheos.formats.sifting import RowsError
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import SchemaRegistry

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rheos.core.errors import ProgramError
-from rheos.formats.sifting import RowsError
+from rheos.formats.bad_rows import RowsError
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import SchemaRegistry

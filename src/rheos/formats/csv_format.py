@@ -40,9 +40,9 @@ from rheos.core.formats.contract import (
 from rheos.core.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
+from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import no_form, whole
 from rheos.formats.decimal_text import decimals_of
-from rheos.formats.sifting import RowsError, sift
 from rheos.formats.times_as_text import with_writable_times
 
 _RETURN = b"\r"[0]

@@ -40,10 +40,10 @@ from rheos.core.formats.contract import (
 from rheos.core.formats.payloads import Joined, joined
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
+from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import conform, no_form, whole
 from rheos.formats.decimal_text import suspect_numbers
 from rheos.formats.json_parts import ObjectBounds, RawFields
-from rheos.formats.sifting import RowsError, sift
 
 _OPEN, _CLOSE = b"{"[0], b"}"[0]
 _PLAIN = (

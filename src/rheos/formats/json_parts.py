@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from rheos.core.formats.contract import MAX_VALUES
 from rheos.core.formats.payloads import Joined
+from rheos.formats.bad_rows import RowsError
 from rheos.formats.decimal_text import unfit_decimal, unscalable
-from rheos.formats.sifting import RowsError
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rheos.core.formats.contract import MAX_VALUES
-from rheos.formats.sifting import RowsError
+from rheos.formats.bad_rows import RowsError
 
 _MAX_DEPTH = 100
 """Messages within messages, as the library has it."""

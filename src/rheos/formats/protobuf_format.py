@@ -27,6 +27,7 @@ from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
+from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
 from rheos.formats.protobuf_bounds import MessageBounds
@@ -43,7 +44,6 @@ from rheos.formats.protobuf_schemas import (
     scalar_type,
 )
 from rheos.formats.records import decoded_records, records_of
-from rheos.formats.sifting import RowsError
 
 _PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rheos.formats.avro_bounds import UnfitSchemaError
+from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import Prefix, message_before, schema_prefix
 from rheos.formats.protobuf_schemas import protobuf_module
-from rheos.formats.sifting import RowsError
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import KnownSchema, Reference, SchemaRegistry

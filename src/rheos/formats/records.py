@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.core.formats.contract import MAX_VALUES, BadPayload, Decoded
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import read_column
-from rheos.formats.sifting import RowsError, sift
+from rheos.formats.bad_rows import RowsError, sift
 
 
 def decoded_records(

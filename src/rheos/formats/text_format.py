@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
 from rheos.core.protocol.elements import Batch
-from rheos.formats.sifting import RowsError, sift
+from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.single_column import SingleColumnEncoder, check_single
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.connectors.lookup import Lookup
-from rheos.core.graph.changes import OP
+from rheos.core.graph.changelog import OP
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.windows import Watermark
 from rheos.sql.functions import UserCall

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import assert_never
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.render import spell_expression
 from rheos.sql import types
 from rheos.sql.columns_needed import read_of_tables

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Session, Tumbling, Window
 from rheos.core.operators.changelog.table import SIGNED, can_be_kept
@@ -19,14 +19,7 @@ from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouping_sets import (
-    GroupBy,
-    InSets,
-    asked,
-    group_by,
-    groupings,
-    in_sets,
-)
+from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
 from rheos.sql.plan import (
     Aggregate,
     ColumnRole,

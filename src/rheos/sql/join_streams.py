@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 import polars as pl
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.keys import any_value, not_null, selected
-from rheos.sql.plan import (
-    AllRows,
-    AsOfTime,
-    CloseInTime,
-    ColumnRole,
-    InOneWindow,
-    JoinPlan,
-    SqlColumn,
-)
+from rheos.sql.plan import AllRows, AsOfTime, CloseInTime, ColumnRole, InOneWindow, JoinPlan, SqlColumn
 from rheos.sql.windows import OF_WINDOWS, last_time, window_names
 
 if TYPE_CHECKING:

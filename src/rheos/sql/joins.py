@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
 from rheos.sql.plan import (

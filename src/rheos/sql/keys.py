@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rheos.api.expressions import compile_expressions
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.nodes import ExpressionSpec
 from rheos.sql import types
 

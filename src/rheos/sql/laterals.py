@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql.calls import with_call
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import FunctionKind, UserCall

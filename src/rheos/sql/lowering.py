@@ -13,7 +13,7 @@ from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.nodes import MAIN, MapBatchesSpec, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window

@@ -13,22 +13,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import (
-    AllRows,
-    Filter,
-    JoinKeys,
-    JoinPlan,
-    Plan,
-    SqlColumn,
-    projected,
-    with_keys,
-)
+from rheos.sql.plan import AllRows, Filter, JoinKeys, JoinPlan, Plan, SqlColumn, projected, with_keys
 from rheos.sql.ranking import known_by_key
 from rheos.sql.scope import NameScope, SqlRelation, with_columns
 

@@ -16,7 +16,7 @@ from rheos.core.aggregates.extremes import Max, Min
 from rheos.core.aggregates.mean import Mean
 from rheos.core.aggregates.sum import Sum
 from rheos.core.aggregates.variance import StdDev, Variance
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import Fold, FrameSpec
 from rheos.sql import types

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from rheos.core.aggregates import Agg
 from rheos.core.connectors.lookup import Lookup
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.windows import Window
 from rheos.core.operators.call import CallSpec

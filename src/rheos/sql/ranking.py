@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.windows import Window
 from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import Fold, FrameSpec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.grouping import is_grouped

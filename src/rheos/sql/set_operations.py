@@ -10,7 +10,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct

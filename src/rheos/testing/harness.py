@@ -24,7 +24,7 @@ from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.checkpoint.savepoint_writer import SavepointWriter
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import SinkSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.build import build

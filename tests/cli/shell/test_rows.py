@@ -10,7 +10,7 @@ import pytest
 
 from rheos.cli.shell.rows import CurrentRows, drawn
 from rheos.core.errors import InputError
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 
 
 def changes(*rows: tuple[str, str, int]) -> pa.Table:

@@ -26,7 +26,7 @@ from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.postgres.change_feed import AWAY, ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_rows import ChangeRows
-from rheos.connectors.postgres.changes import PostgresChanges
+from rheos.connectors.postgres.change_source import PostgresChanges
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.core.connectors.contract import Committer, Sink, Source, SourceClient
 from rheos.core.connectors.lookup import Lookup, LookupContext

@@ -7,13 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.core.checkpoint.compatibility import (
-    Finding,
-    Verdict,
-    compare,
-    compare_entry,
-    refusals,
-)
+from rheos.core.checkpoint.compatibility import Finding, Verdict, compare, compare_entry, refusals
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import Site
 from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId

@@ -190,7 +190,7 @@ def test_keys_that_are_gone_leave_nothing_in_state(backend: Any) -> None:
 
 
 def rh_changes() -> Any:
-    from rheos.core.graph.changes import Changes
+    from rheos.core.graph.changelog import Changes
 
     return Changes(("id",), retracts=True)
 

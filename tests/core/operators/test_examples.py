@@ -20,7 +20,7 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import Site
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN, Input, StreamType
 from rheos.core.operators import build, changelog, lookup
 from rheos.core.operators.call import CallForm, CallSpec
@@ -31,14 +31,7 @@ from rheos.core.operators.over.by_time import OverByTime, OverColumns
 from rheos.core.operators.over.frames import Fold, FrameSpec
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.protocol.elements import WatermarkMark
-from rheos.testing import (
-    MemoryLookup,
-    OperatorExample,
-    Right,
-    check_example,
-    check_timeline,
-    simulate,
-)
+from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, check_timeline, simulate
 
 OPERATORS = sorted(
     {

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rheos as rh
 from rheos.core.errors import InputError
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.operators import running_disk
 from rheos.core.operators.changelog.table import TableOperator, TableSpec
 from rheos.core.operators.running_retracted import least_over

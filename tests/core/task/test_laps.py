@@ -1,7 +1,7 @@
 """Laps find out when a loop is over: never while a row is in it (IT4), and always once none is.
 
 The world here is the protocol alone: heads and tails with queues between them, rows that go round and
-may become two, any order of steps. What is real is `LoopHead` and `LapMerger`.
+may become two, any order of steps. What is real is `LoopHead` and `IterationMarkMerger`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from rheos.core.protocol.elements import Lap
-from rheos.core.task.laps import LapMerger, LoopHead
+from rheos.core.protocol.elements import IterationMark
+from rheos.core.task.laps import IterationMarkMerger, LoopHead
 
 Row = int
 """How many rounds it has still to go."""
@@ -26,8 +26,8 @@ class LoopOf:
     width: int
     wide: bool
     draw: Random
-    into: dict[tuple[int, int], deque[Row | Lap]] = field(default_factory=dict)
-    back: dict[tuple[int, int], deque[Row | Lap]] = field(default_factory=dict)
+    into: dict[tuple[int, int], deque[Row | IterationMark]] = field(default_factory=dict)
+    back: dict[tuple[int, int], deque[Row | IterationMark]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         every = range(self.width)
@@ -36,8 +36,8 @@ class LoopOf:
         # A second way back beside the subtask's own: laps of one lane may then be ahead.
         self.back = {pair: deque() for pair in self.into}
         self.heads = [LoopHead() for _ in every]
-        self.at_head = [LapMerger([a for a, b in self.back if b == n]) for n in every]
-        self.at_body = [LapMerger([a for a, b in self.into if b == n]) for n in every]
+        self.at_head = [IterationMarkMerger([a for a, b in self.back if b == n]) for n in every]
+        self.at_body = [IterationMarkMerger([a for a, b in self.into if b == n]) for n in every]
         self.input = [[self.draw.randrange(5) for _ in range(self.draw.randrange(4))] for _ in every]
         self.begun = [False] * self.width
         self.over = [False] * self.width
@@ -45,11 +45,16 @@ class LoopOf:
 
     def in_loop(self) -> int:
         queues = [*self.into.values(), *self.back.values()]
-        return sum(not isinstance(each, Lap) for queue in queues for each in queue)
+        return sum(not isinstance(each, IterationMark) for queue in queues for each in queue)
 
-    def send(self, lanes: dict[tuple[int, int], deque[Row | Lap]], by: int, what: Row | Lap) -> None:
+    def send(
+        self,
+        lanes: dict[tuple[int, int], deque[Row | IterationMark]],
+        by: int,
+        what: Row | IterationMark,
+    ) -> None:
         mine = [queue for (a, _), queue in lanes.items() if a == by]
-        for queue in mine if isinstance(what, Lap) else [self.draw.choice(mine)]:
+        for queue in mine if isinstance(what, IterationMark) else [self.draw.choice(mine)]:
             queue.append(what)
 
     def step(self) -> None:
@@ -67,8 +72,8 @@ class LoopOf:
         if queue:
             (self.body if kind == "into" else self.head)(a, b, queue.popleft())
 
-    def body(self, lane: int, n: int, element: Row | Lap) -> None:
-        if isinstance(element, Lap):
+    def body(self, lane: int, n: int, element: Row | IterationMark) -> None:
+        if isinstance(element, IterationMark):
             self.at_body[n].came(lane, element)
             if (lap := self.at_body[n].merged()) is not None:
                 self.send(self.back, n, lap)
@@ -77,9 +82,9 @@ class LoopOf:
         for _ in range(self.draw.choice([1, 1, 2]) if element else 0):
             self.send(self.back, n, element - 1)
 
-    def head(self, lane: int, n: int, element: Row | Lap) -> None:
+    def head(self, lane: int, n: int, element: Row | IterationMark) -> None:
         assert not self.over[n], f"{element} comes round to head {n}, which is over"
-        if not isinstance(element, Lap):
+        if not isinstance(element, IterationMark):
             self.heads[n].rows_came_round()
             self.send(self.into, n, element)
             return
@@ -111,15 +116,15 @@ def test_a_loop_is_over_once_nothing_goes_round_in_it_and_never_before(wide: boo
 
 
 def test_a_lap_is_quiet_only_where_it_was_on_every_channel() -> None:
-    merger = LapMerger([0, 2])
-    merger.came(0, Lap(1, quiet=True))
+    merger = IterationMarkMerger([0, 2])
+    merger.came(0, IterationMark(1, quiet=True))
     assert merger.merged() is None
     # One channel may be a lap ahead of another.
-    merger.came(0, Lap(2, quiet=True))
-    merger.came(2, Lap(1, quiet=False))
-    assert merger.merged() == Lap(1, quiet=False)
+    merger.came(0, IterationMark(2, quiet=True))
+    merger.came(2, IterationMark(1, quiet=False))
+    assert merger.merged() == IterationMark(1, quiet=False)
     assert merger.merged() is None
-    merger.came(2, Lap(2, quiet=True))
-    assert merger.merged() == Lap(2, quiet=True)
+    merger.came(2, IterationMark(2, quiet=True))
+    assert merger.merged() == IterationMark(2, quiet=True)
     with pytest.raises(AssertionError, match="IT3"):
-        merger.came(2, Lap(2, quiet=True))
+        merger.came(2, IterationMark(2, quiet=True))

@@ -13,7 +13,7 @@ import pytest
 import rheos as rh
 from rheos import col
 from rheos.core.errors import ProgramError, RheosError, SchemaError
-from rheos.core.graph.dealing import PartitionBy
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.plan import explain
 from rheos.core.plan.physical import Exchange
 from rheos.core.site import Site

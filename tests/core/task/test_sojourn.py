@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.sojourn import GateLatency
 
 
 def batch() -> pa.RecordBatch:
@@ -13,7 +13,7 @@ def batch() -> pa.RecordBatch:
 
 def test_one_batch_is_watched_until_it_is_processed_and_then_the_next() -> None:
     now_us = 0
-    sojourn = Sojourn(lambda: now_us)
+    sojourn = GateLatency(lambda: now_us)
     first, second, third = batch(), batch(), batch()
     sojourn.arrived(first)
     now_us = 10

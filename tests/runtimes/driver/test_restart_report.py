@@ -11,8 +11,8 @@ import pytest
 
 import rheos as rh
 from rheos.core.protocol.ids import JobId
-from rheos.runtimes.driver.logged import JOBS
 from rheos.runtimes.driver.restart_report import RestartReport
+from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.job import JobState, JobStatus
 
 

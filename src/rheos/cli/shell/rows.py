@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.core.errors import InputError
-from rheos.core.graph.changes import OP, Changes
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.protocol.shown_rows import values_of
 
 MOST_ROWS = 100_000

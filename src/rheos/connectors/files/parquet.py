@@ -18,8 +18,8 @@ from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.times import TimeColumn, epoch_us
+from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import conform
-from rheos.formats.sifting import RowsError, sift
 
 CHUNK_ROWS = 65_536
 

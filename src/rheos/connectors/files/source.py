@@ -11,12 +11,7 @@ import pyarrow as pa
 from rheos.connectors.files import lines, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
 from rheos.connectors.files.compression import Codec
-from rheos.connectors.files.listing import (
-    FileToRead,
-    Kind,
-    lines_of,
-    list_files,
-)
+from rheos.connectors.files.listing import FileToRead, Kind, lines_of, list_files
 from rheos.connectors.replay import Replay
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected import OnError

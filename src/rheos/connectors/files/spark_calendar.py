@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.time_bounds import times_in
-from rheos.formats.sifting import RowsError
+from rheos.formats.bad_rows import RowsError
 
 _VERSION = b"org.apache.spark.version"
 _GREGORIAN = np.datetime64("1582-10-15", "D")

@@ -1,8 +1,8 @@
 """Tables of PostgreSQL: `postgres.sink(...)`, `postgres.changes(...)`,
 `postgres.lookup(...)`. They need the extra `rheos[postgres]`."""
 
-from rheos.connectors.postgres.changes import PostgresChanges as PostgresChanges
-from rheos.connectors.postgres.changes import changes as changes
+from rheos.connectors.postgres.change_source import PostgresChanges as PostgresChanges
+from rheos.connectors.postgres.change_source import changes as changes
 from rheos.connectors.postgres.lookup import PostgresLookup as PostgresLookup
 from rheos.connectors.postgres.lookup import lookup as lookup
 from rheos.connectors.postgres.sink import PostgresSink as PostgresSink

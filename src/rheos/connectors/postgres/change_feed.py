@@ -50,13 +50,7 @@ from rheos.core.connectors.contract import (
     SourceClient,
     SplitReader,
 )
-from rheos.core.errors import (
-    ConfigurationError,
-    InputError,
-    RheosError,
-    UnavailableError,
-    unexpected,
-)
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError, unexpected
 from rheos.core.protocol.elements import Batch
 
 AHEAD_BYTES = 1 << 25

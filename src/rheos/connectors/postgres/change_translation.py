@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.connectors.postgres.change_positions import (
-    ChangesPosition,
-    has_seen,
-    has_seen_truncation,
-)
+from rheos.connectors.postgres.change_positions import ChangesPosition, has_seen, has_seen_truncation
 from rheos.connectors.postgres.change_rows import ChangeRows, GatheredChanges, Op
 from rheos.connectors.postgres.pgoutput import (
     Begin,

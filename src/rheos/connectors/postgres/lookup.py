@@ -10,15 +10,10 @@ import pyarrow as pa
 
 from rheos.connectors.postgres.change_values import from_text, read_as
 from rheos.connectors.postgres.column_types import as_strings, column_types, takes
-from rheos.connectors.postgres.connection import (
-    ServerOptions,
-    client,
-    listed,
-    quoted,
-)
+from rheos.connectors.postgres.connection import ServerOptions, client, listed, quoted
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
-from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
+from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
 from rheos.connectors.postgres.watched import WatchedSession
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError

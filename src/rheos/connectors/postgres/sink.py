@@ -13,7 +13,7 @@ from rheos.connectors.postgres.column_types import column_types
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.staged_rows import ROW, make_epochs
-from rheos.connectors.postgres.tables import (
+from rheos.connectors.postgres.target_table import (
     check_fit,
     check_table_name,
     check_unique,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rheos.connectors.postgres.change_positions import ChangesPosition, left_at, lsn_of, lsn_text
 from rheos.connectors.postgres.connection import ServerSession, client, quoted
-from rheos.connectors.postgres.tables import TargetTable
+from rheos.connectors.postgres.target_table import TargetTable
 from rheos.core.errors import ConfigurationError, InputError
 
 _ANEW = (

@@ -21,13 +21,8 @@ import pyarrow as pa
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.postgres.column_types import as_csv
 from rheos.connectors.postgres.connection import ServerSession
-from rheos.connectors.postgres.staged_rows import (
-    StagedTableRows,
-    StageTable,
-    lost,
-    table_gone,
-)
-from rheos.connectors.postgres.tables import find_table_by_sql
+from rheos.connectors.postgres.staged_rows import StagedTableRows, StageTable, lost, table_gone
+from rheos.connectors.postgres.target_table import find_table_by_sql
 from rheos.connectors.staged_files import read_staged
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt

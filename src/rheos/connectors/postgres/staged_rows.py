@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rheos.connectors.postgres.connection import ServerSession, client, listed, quoted
-from rheos.connectors.postgres.tables import TargetTable
+from rheos.connectors.postgres.target_table import TargetTable
 from rheos.connectors.staged_files import StagedRowsFile
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, JobId

@@ -31,7 +31,7 @@ from rheos.connectors.postgres.staged_rows import (
     table_gone,
     together,
 )
-from rheos.connectors.postgres.tables import TargetTable
+from rheos.connectors.postgres.target_table import TargetTable
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile
 from rheos.connectors.staging_room import StagingRoom

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from rheos.core.connectors.schemas import is_bytes
 from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import Batch
+from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.decimal_text import cast_text
-from rheos.formats.sifting import RowsError, sift
 from rheos.formats.times_as_text import with_writable_times
 
 _HELD = (

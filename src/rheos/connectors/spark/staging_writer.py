@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 from rheos.connectors.files.checked import ChecksummingFile
 from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.spark.casts import cast_rows
-from rheos.connectors.spark.staging_manifest import (
-    StagedFile,
-)
+from rheos.connectors.spark.staging_manifest import StagedFile
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 from rheos.core.times import epoch_ms

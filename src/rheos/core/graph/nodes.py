@@ -17,8 +17,8 @@ import pyarrow as pa
 from rheos.core.aggregates import Agg
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import Site
-from rheos.core.graph.changes import Changes
-from rheos.core.graph.dealing import Dealt
+from rheos.core.graph.changelog import Changes
+from rheos.core.graph.row_distribution import Dealt
 from rheos.core.graph.windows import Watermark, Window
 
 Order: TypeAlias = Literal["arrival", "event_time"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from rheos.core.aggregates import Agg
-from rheos.core.graph.dealing import spelled
 from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -24,6 +23,7 @@ from rheos.core.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
+from rheos.core.graph.row_distribution import spelled
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import live_nodes
 from rheos.core.graph.windows import Watermark

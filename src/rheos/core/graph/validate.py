@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from rheos.core.aggregates import KINDS, Agg
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph.changes import OP
-from rheos.core.graph.dealing import Deal
+from rheos.core.graph.changelog import OP
 from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -32,6 +31,7 @@ from rheos.core.graph.nodes import (
     UnionSpec,
 )
 from rheos.core.graph.reducing import reducing, with_exact_decimals
+from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import canonical, describe, key_type
 from rheos.core.graph.windows import Watermark
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -154,7 +154,12 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
     for input, type in zip(inputs, types, strict=True):
         if type.changes is not None:
             changes = type.changes
-            if not (input.keys or input.dealt in (None, Deal.FORWARD, Deal.GLOBAL)) or input.broadcast:
+            if (
+                not (
+                    input.keys or input.dealt in (None, RowDistribution.FORWARD, RowDistribution.GLOBAL)
+                )
+                or input.broadcast
+            ):
                 raise ProgramError(
                     f"these are {changes.describe()}, and dealt out so the changes of a row would come "
                     "in any order",
@@ -214,7 +219,7 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
     event time."""
     while True:
         at = node(port.node)
-        if port.broadcast or port.dealt not in (None, Deal.FORWARD):
+        if port.broadcast or port.dealt not in (None, RowDistribution.FORWARD):
             raise ProgramError(
                 "event time is given where the source's rows are read, and these are dealt out anew "
                 f"behind {at.name!r}",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.errors import InputError
-from rheos.core.graph.changes import DELETE, OP, UPDATE_BEFORE
+from rheos.core.graph.changelog import DELETE, OP, UPDATE_BEFORE
 from rheos.core.operators.records import Located
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shown_rows import row_values

@@ -25,7 +25,7 @@ from rheos.core.operators.records import with_hidden
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.columnar.state import columnar_state
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.slots import Slots
@@ -61,7 +61,9 @@ class DueTimers:
 class ColumnarCore(ProcessCore):
     """Cuts deliveries, and keeps the columns."""
 
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, texts: Texts | None = None) -> None:
+    def __init__(
+        self, ctx: OperatorContext, spec: ProcessSpec, texts: StringCodes | None = None
+    ) -> None:
         self.ctx = ctx
         self.port = port = ctx.ports[0]
         self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)

@@ -51,13 +51,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.connectors.contract import (
-    EndOfSplit,
-    Pending,
-    ReaderContext,
-    Split,
-    TimeReached,
-)
+from rheos.core.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, TimeReached
 from rheos.core.connectors.rejected import SKIPPED, BadRecord, rows_ahead
 from rheos.core.errors import RheosError
 from rheos.core.graph.nodes import MAIN, SourceSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.core.graph.dealing import spelled
 from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
+from rheos.core.graph.row_distribution import spelled
 from rheos.core.graph.types import describe
 from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
 from rheos.core.protocol.elements import SPLIT, SWM, TS, WM, visible

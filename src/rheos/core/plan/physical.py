@@ -18,9 +18,9 @@ from enum import Enum
 import pyarrow as pa
 
 from rheos.core.errors import Site
-from rheos.core.graph.dealing import Dealt
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import OwnSpec, Spec
+from rheos.core.graph.row_distribution import Dealt
 from rheos.core.operators.contract import OutputType, PortType
 from rheos.core.protocol.ids import ChainId, OperatorId
 

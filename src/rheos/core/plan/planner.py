@@ -29,7 +29,6 @@ from typing import assert_never
 import pyarrow as pa
 
 from rheos.core.errors import ProgramError
-from rheos.core.graph.dealing import Deal, PartitionBy
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import (
     EventTimeSpec,
@@ -50,6 +49,7 @@ from rheos.core.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
+from rheos.core.graph.row_distribution import PartitionBy, RowDistribution
 from rheos.core.graph.validate import live_nodes
 from rheos.core.operators.contract import OutputType, PortType
 from rheos.core.plan.columns_read import reading_what_is_needed
@@ -317,7 +317,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
     """The chain that the node joins; None where it begins one."""
     if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
         return None
-    if node.inputs[0].dealt not in (None, Deal.FORWARD) or node.begins_chain:
+    if node.inputs[0].dealt not in (None, RowDistribution.FORWARD) or node.begins_chain:
         return None
     if isinstance(node.spec, OwnSpec) and node.spec.begins_chain:
         return None
@@ -330,7 +330,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
 
 def _widest(node: Node) -> int | None:
     """In how many subtasks it has rows at the most."""
-    if not any(input.dealt is Deal.GLOBAL for input in node.inputs):
+    if not any(input.dealt is RowDistribution.GLOBAL for input in node.inputs):
         return node.parallelism
     if node.parallelism not in (None, 1):
         raise ProgramError(
@@ -404,7 +404,7 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
     match input.dealt:
         case PartitionBy():
             return Exchange.CUSTOM
-        case Deal.FORWARD if not even:
+        case RowDistribution.FORWARD if not even:
             raise ProgramError(
                 "forward() hands rows from each subtask to the one of the same number, and the two "
                 "operators differ in parallelism",
@@ -412,11 +412,11 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
                 operator=head.name,
                 hint="give both the same, or write rescale() or rebalance()",
             )
-        case None | Deal.FORWARD:
+        case None | RowDistribution.FORWARD:
             return Exchange.FORWARD if even else Exchange.REBALANCE
-        case Deal.REBALANCE | Deal.GLOBAL:
+        case RowDistribution.REBALANCE | RowDistribution.GLOBAL:
             return Exchange.REBALANCE
-        case Deal.RESCALE:
+        case RowDistribution.RESCALE:
             return Exchange.RESCALE
         case _:
             assert_never(input.dealt)

@@ -83,7 +83,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Lap:
+class IterationMark:
     """Goes round a loop whose input has ended, behind the rows before it, to find out whether it has
     fallen silent (docs/protocols/iterations.md)."""
 
@@ -104,7 +104,7 @@ class LatencyMark:
     """By the wall clock, ms since the epoch."""
 
 
-Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | Lap | LatencyMark
+Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | IterationMark | LatencyMark
 Element: TypeAlias = Batch | Mark
 
 

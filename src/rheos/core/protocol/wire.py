@@ -21,7 +21,7 @@ from rheos.core.protocol.elements import (
     Batch,
     End,
     Idle,
-    Lap,
+    IterationMark,
     LatencyMark,
     Mark,
     WatermarkMark,
@@ -122,7 +122,7 @@ def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
             return FrameKind.ACTIVE, 0
         case End():
             return FrameKind.END, 0
-        case Lap(number, quiet):
+        case IterationMark(number, quiet):
             return FrameKind.QUIET_LAP if quiet else FrameKind.LAP, number
         case LatencyMark(source, born_ms):
             return FrameKind.LATENCY, born_ms << _CHAIN_BITS | source
@@ -143,7 +143,7 @@ def mark_of(header: Header) -> Mark:
         case FrameKind.END:
             return End()
         case FrameKind.LAP | FrameKind.QUIET_LAP:
-            return Lap(header.value, quiet=header.kind is FrameKind.QUIET_LAP)
+            return IterationMark(header.value, quiet=header.kind is FrameKind.QUIET_LAP)
         case FrameKind.LATENCY:
             chain = header.value & ((1 << _CHAIN_BITS) - 1)
             return LatencyMark(ChainId(chain), header.value >> _CHAIN_BITS)

@@ -12,11 +12,11 @@ from rheos.core.protocol.snapshots import PartMode, RestoredState, Snapshot, Sna
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry, Sweeper
 from rheos.core.state.keys import KeyCodec
+from rheos.core.state.memory_tables import MemoryListTable, MemoryMapTable, MemoryValueTable, StateTable
 from rheos.core.state.parts import merged, row_part
 from rheos.core.state.rocksdb.backend import tables_of_files
 from rheos.core.state.rocksdb.files import FILES
 from rheos.core.state.scope import KeyScope
-from rheos.core.state.tables import MemoryListTable, MemoryMapTable, MemoryValueTable, StateTable
 from rheos.core.state.timers import MemoryTimers, TimerService
 
 T = TypeVar("T", bound=StateTable)

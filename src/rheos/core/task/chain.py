@@ -33,7 +33,7 @@ from rheos.core.protocol.elements import (
     Batch,
     End,
     Idle,
-    Lap,
+    IterationMark,
     Mark,
     WatermarkMark,
 )
@@ -50,7 +50,7 @@ from rheos.core.task.laps import LoopHead
 from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.loop_room import LoopRoom
 from rheos.core.task.outputs import OutputEdge, Outputs
-from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.sojourn import GateLatency
 from rheos.core.task.traffic import BatchSizes, Ran, Traffic
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.tree import Work as WorkOf
@@ -150,7 +150,7 @@ class ChainRunner:
     def watch_sojourn(self) -> None:
         """From now on it is watched how long rows are here."""
         if self.gate is not None and self.gate.sojourn is None and self._ahead is None:
-            self.gate.sojourn = Sojourn(self._clock.monotonic_us)
+            self.gate.sojourn = GateLatency(self._clock.monotonic_us)
 
     def longest_sojourn_us(self) -> int:
         """Of a batch, from its arrival until it was processed, since the last call; 0 where nothing
@@ -444,7 +444,7 @@ class ChainRunner:
         self._barriers.by_itself = True
         yield from self._forward(loop.begin(), self._outputs.cycle)
 
-    def _lap(self, lap: Lap) -> Work:
+    def _lap(self, lap: IterationMark) -> Work:
         """A lap has come on all channels of the loop: it goes on, or has come round."""
         onward = lap if self._loop is None else self._loop.came_round(lap)
         if onward is not None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.dealing import PartitionBy
 from rheos.core.graph.exact_decimals import ExactExpression
 from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.polars_frames import arrow_column, polars_frame

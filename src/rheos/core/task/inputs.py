@@ -32,14 +32,14 @@ from rheos.core.protocol.elements import (
     Element,
     End,
     Idle,
-    Lap,
+    IterationMark,
     LatencyMark,
     Mark,
     WatermarkMark,
 )
 from rheos.core.protocol.ids import ChannelId, CheckpointId
-from rheos.core.task.laps import LapMerger
-from rheos.core.task.sojourn import Sojourn
+from rheos.core.task.laps import IterationMarkMerger
+from rheos.core.task.sojourn import GateLatency
 from rheos.core.task.traffic import Traffic
 from rheos.core.task.watermarks import Activity, WatermarkMerger
 
@@ -137,16 +137,18 @@ class InputGate:
         self.over = False
         """The loop has ended: what comes round is dropped, and counted."""
         self.dropped_rows = 0
-        self.sojourn: Sojourn | None = None
+        self.sojourn: GateLatency | None = None
         """Where it is to be known how long batches are here."""
-        self.lap = Lap(0, quiet=False)
+        self.lap = IterationMark(0, quiet=False)
         """The last one that has come on all channels of the loop."""
         self.latency: LatencyMark | None = None
         """The last one that was taken."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
         self._of_loop = [channel for channel in self.channels if channel.cycle]
         self._outside = [channel for channel in self.channels if not channel.cycle]
-        self._laps = LapMerger([n for n, channel in enumerate(self.channels) if channel.cycle])
+        self._laps = IterationMarkMerger(
+            [n for n, channel in enumerate(self.channels) if channel.cycle]
+        )
         self._now_us = now_us
         self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
@@ -302,7 +304,7 @@ class InputGate:
             case LatencyMark():
                 self.latency = mark
                 return [GateEvent.LATENCY]
-            case Lap():
+            case IterationMark():
                 self._laps.came(lane, mark)
                 return self._lapped()
 

@@ -1,10 +1,11 @@
-"""When a loop is over: its input has ended, and nothing goes round in it any more. Pure.
+"""When a loop has ended: its input has ended, and no row is left in it. Pure.
 
-Each head of a loop (a subtask of the operator that rows come back to) sends a `Lap` into the loop when
-its input has ended. A lap goes round behind the rows before it, as all marks do, and a subtask with
-several channels of the loop sends it on when it has come on all of them; it is quiet if it was on each.
-When a head's lap has come round, it sends the next one: quiet, if no row came round since the one
-before. When a lap comes round that all have sent quiet, nothing is left in the loop (IT4).
+When the input of a head of a loop (a subtask of the operator that rows return to) has ended, the head
+sends an `IterationMark` into the loop. The mark follows the rows before it, as all marks do. A subtask
+with several channels of the loop forwards it once it has received it on all of them; the forwarded mark
+is quiet if it was quiet on each channel. When a head receives its mark again, it sends the next one,
+which is quiet if no row has returned since the mark before. When a head receives a mark that all heads
+sent quiet, the loop is empty (IT4).
 
 docs/protocols/iterations.md has the invariants and the proof.
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rheos.core.protocol.elements import Lap
+from rheos.core.protocol.elements import IterationMark
 
 
-class LapMerger:
+class IterationMarkMerger:
     """The laps of the channels of one input. Those of other channels never bring any: these must have
     ended before a lap goes on, which the caller sees to."""
 
@@ -27,20 +28,20 @@ class LapMerger:
         self._came: dict[int, dict[int, bool]] = {}
         """By number and channel: whether it was quiet. Channels differ by one lap at the most."""
 
-    def came(self, lane: int, lap: Lap) -> None:
+    def came(self, lane: int, lap: IterationMark) -> None:
         of_number = self._came.setdefault(lap.number, {})
         next_on_lane = lane in self._lanes and lane not in of_number and lap.number > self._passed
         assert next_on_lane, f"IT3: lap {lap.number} on channel {lane} after lap {self._passed}"
         of_number[lane] = lap.quiet
 
-    def merged(self) -> Lap | None:
+    def merged(self) -> IterationMark | None:
         """The next lap, once, where it has come on all channels."""
         of_number = self._came.get(self._passed + 1, {})
         if len(of_number) < len(self._lanes) or not self._lanes:
             return None
         self._passed += 1
         del self._came[self._passed]
-        return Lap(self._passed, quiet=all(of_number.values()))
+        return IterationMark(self._passed, quiet=all(of_number.values()))
 
 
 class LoopHead:
@@ -58,17 +59,17 @@ class LoopHead:
     def rows_came_round(self) -> None:
         self._busy = True
 
-    def begin(self) -> Lap:
+    def begin(self) -> IterationMark:
         """The input has ended: the first lap."""
         return self._next()
 
-    def came_round(self, lap: Lap) -> Lap | None:
+    def came_round(self, lap: IterationMark) -> IterationMark | None:
         """The lap has come round; the next one, or None: the loop is over."""
         assert lap.number == self._number, f"IT3: lap {lap.number} came round, {self._number} was sent"
         return None if lap.quiet else self._next()
 
-    def _next(self) -> Lap:
+    def _next(self) -> IterationMark:
         self._number += 1
-        lap = Lap(self._number, quiet=not self._busy)
+        lap = IterationMark(self._number, quiet=not self._busy)
         self._busy = False
         return lap

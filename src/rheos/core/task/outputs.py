@@ -17,15 +17,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rheos.core.plan.physical import Edge, PlannedOperator
-from rheos.core.protocol.elements import (
-    Barrier,
-    Batch,
-    Element,
-    End,
-    LatencyMark,
-    Mark,
-    WatermarkMark,
-)
+from rheos.core.protocol.elements import Barrier, Batch, Element, End, LatencyMark, Mark, WatermarkMark
 from rheos.core.protocol.ids import ChannelId
 from rheos.core.protocol.ports import Clock, Transport
 from rheos.core.task.config import TaskConfig

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, assert_never
 
-from rheos.core.graph.dealing import PartitionBy
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.plan.physical import Edge, Exchange
 from rheos.core.protocol.elements import Batch
 from rheos.core.task.custom_partition import CustomPartitioner

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rheos.core.protocol.elements import Batch
 
 
-class Sojourn:
+class GateLatency:
     """The gate says what arrives and is taken, the chain when it has processed what was taken."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:

@@ -38,7 +38,7 @@ from rheos.ops.control.job_list import (
 from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.ops.control.registry import JobRecord, Registry, newest_drivers
 from rheos.ops.dashboard.readiness import Readiness
-from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.health.kinds import failed
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState

@@ -16,7 +16,7 @@ from rheos.core.protocol.elements import TS, visible
 from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedRow
 from rheos.ops.lineage.reasons import Reason
 from rheos.ops.lineage.watched import WatchedOperator
-from rheos.ops.savepoints.kept_for_key import kept_for_key
+from rheos.ops.savepoints.pending_by_key import kept_for_key
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from rheos.core.site import located_at_call
 from rheos.core.state.kinds import stored_types
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.catalogue import EntryCatalogue, Listing, StateInfo
-from rheos.ops.savepoints.changes import Base, Put
 from rheos.ops.savepoints.editing import put
+from rheos.ops.savepoints.savepoint_edits import Base, Put
 from rheos.ops.savepoints.writing import write_changed
 
 

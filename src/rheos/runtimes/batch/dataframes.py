@@ -29,8 +29,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rheos.connectors.spark.types import spark_schema
-from rheos.core.graph.dealing import PartitionBy
 from rheos.core.graph.nodes import OwnSpec, SourceSpec, WindowSpec
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig

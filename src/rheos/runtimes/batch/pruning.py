@@ -15,7 +15,6 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rheos.core.graph.dealing import PartitionBy
 from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -25,6 +24,7 @@ from rheos.core.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.graph.types import columns_read
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.core.protocol.elements import visible

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.core.graph.dealing import PartitionBy
 from rheos.core.graph.job_context import JobContext
+from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.plan.physical import Chain, Edge, PlannedOperator
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig

@@ -42,7 +42,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
     streams_beside,
 )
 from rheos.runtimes.host.io import DetachedIo, SystemClock
-from rheos.runtimes.host.process_figures import driver_readings
+from rheos.runtimes.host.process_metrics import driver_readings
 from rheos.runtimes.host.scratch import OwnedFolder
 from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus

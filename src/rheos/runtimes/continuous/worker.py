@@ -38,7 +38,7 @@ from rheos.runtimes.host.freed_memory import freed_memory_kept
 from rheos.runtimes.host.garbage import collect_seldom
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
 from rheos.runtimes.host.log_capture import LogCapture
-from rheos.runtimes.host.process_figures import ProcessFigures
+from rheos.runtimes.host.process_metrics import ProcessMetrics
 from rheos.runtimes.host.scratch import scratch_folder
 from rheos.runtimes.host.socket_folder import in_folder
 from rheos.runtimes.host.stack_sampler import StackSampler
@@ -172,7 +172,7 @@ def _run_slot(
     plan = replace(plan, context=job_files.local(plan.context))
     io = ThreadedIo(io_threads(plan), waker)
     engine: SubtaskEngine | None = None
-    process = ProcessFigures()
+    process = ProcessMetrics()
     thread = OwnThreadTime()
     samples = _Samples(subtask, waker)
     replaced = False

@@ -101,8 +101,6 @@ from rheos.runtimes.driver.figures import FiguresKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
 from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
-from rheos.runtimes.driver.listings import Listings
-from rheos.runtimes.driver.logged import pass_on
 from rheos.runtimes.driver.metrics import JobMetrics
 from rheos.runtimes.driver.profiles import ProfileService
 from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
@@ -120,7 +118,9 @@ from rheos.runtimes.driver.sources_and_sinks import (
     watched_sources,
 )
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
+from rheos.runtimes.driver.split_listings import Listings
 from rheos.runtimes.driver.waits import Waits, call_wait
+from rheos.runtimes.driver.worker_logs import pass_on
 from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 

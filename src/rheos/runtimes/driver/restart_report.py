@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from rheos.runtimes.driver.logged import JOBS
+from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.job import JobState, JobStatus
 
 LOGGER = logging.getLogger("rheos")

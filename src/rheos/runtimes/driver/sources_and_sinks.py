@@ -15,12 +15,7 @@ from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.connectors.contract import Committer, Sink, Source, Split
 from rheos.core.connectors.outages import unpublished
-from rheos.core.errors import (
-    ConfigurationError,
-    InputError,
-    RheosError,
-    UnavailableError,
-)
+from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 from rheos.core.graph.nodes import SinkSpec, SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.control import CommittableHandle

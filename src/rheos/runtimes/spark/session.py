@@ -19,7 +19,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Completion, IoExecutor
 from rheos.runtimes.host.scratch import private_folder
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 from rheos.runtimes.spark.daemon_ahead import ONE_THREAD, DaemonAhead
 from rheos.runtimes.spark.daemon_handover import PLACE
 from rheos.runtimes.spark.jvm import check_jvm
@@ -184,7 +184,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     _daemon = _started_daemon(conf, master) if workers_are_ours else None
 
     def make() -> SparkContext:
-        gateway = None if submitted else ahead.take_jvm(conf)
+        gateway = None if submitted else early_start.take_jvm(conf)
         if gateway is not None:
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         return SparkContext(conf=conf)
@@ -192,7 +192,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     try:
         with _environment(surroundings):
             context = _interruptible(make)
-        ahead.discard()  # What it had no use for.
+        early_start.discard()  # What it had no use for.
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be made on the master {master!r}",
@@ -209,7 +209,7 @@ def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
     """Where it finds Rheos, Spark's daemon will, too, and is to be ours."""
     if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
         return None
-    daemon = ahead.take_daemon()
+    daemon = early_start.take_daemon()
     atexit.register(daemon.close)
     if not daemon.came_up():
         return None

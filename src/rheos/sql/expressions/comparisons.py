@@ -11,13 +11,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.chains import halved
-from rheos.sql.expressions.table import (
-    TEXT,
-    Compiler,
-    Typed,
-    computes,
-    function,
-)
+from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
 
 _COMPARED: dict[type[exp.Expr], Any] = {
     exp.EQ: lambda a, b: a == b,

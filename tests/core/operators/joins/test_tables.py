@@ -13,7 +13,7 @@ import pytest
 import rheos as rh
 from rheos.core.checkpoint.compatibility import compare, refusals
 from rheos.core.errors import InputError, ProgramError
-from rheos.core.graph.changes import Changes
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Out
 from rheos.core.operators.joins import tables

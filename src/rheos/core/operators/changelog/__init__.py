@@ -1,4 +1,4 @@
-"""Operators that give the changes of a table, or take them (`rheos.core.graph.changes`).
+"""Operators that give the changes of a table, or take them (`rheos.core.graph.changelog`).
 
 | file | what it keeps |
 |---|---|

@@ -43,7 +43,7 @@ import pyarrow.compute as pc
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
 from rheos.core.aggregates.contract import Agg, Running, State
 from rheos.core.aggregates.segments import Ints, Segments
-from rheos.core.graph.changes import INSERT, OP, UPDATE_AFTER
+from rheos.core.graph.changelog import INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import (
     Operator,

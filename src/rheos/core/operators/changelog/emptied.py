@@ -43,7 +43,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.graph.changes import DELETE, OP, REJECTED, TRUNCATE, UPDATE_BEFORE
+from rheos.core.graph.changelog import DELETE, OP, REJECTED, TRUNCATE, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
+from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import canonical
 from rheos.core.operators.changes import table_columns

@@ -44,7 +44,7 @@ from rheos.core.aggregates.mean import Mean
 from rheos.core.aggregates.segments import Segments
 from rheos.core.aggregates.sum import Sum
 from rheos.core.aggregates.sum_too_large import SumTooLarge
-from rheos.core.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
+from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
 from rheos.core.operators.changes import goes, was_not_there
@@ -53,13 +53,7 @@ from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
 from rheos.core.operators.running_values import DiskValues, MemoryValues
-from rheos.core.operators.signed_sums import (
-    SignedSum,
-    kept_type,
-    mean_of_signed,
-    signed,
-    sum_of_signed,
-)
+from rheos.core.operators.signed_sums import SignedSum, kept_type, mean_of_signed, signed, sum_of_signed
 from rheos.core.protocol.columns import plain_type
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape

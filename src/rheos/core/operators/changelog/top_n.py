@@ -38,7 +38,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
+from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changelog.retractions import ChangesOut, changes_out, row_shape
 from rheos.core.operators.changes import goes, table_columns

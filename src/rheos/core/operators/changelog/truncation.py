@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.errors import InputError
-from rheos.core.graph.changes import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
+from rheos.core.graph.changelog import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changes import table_columns
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rheos.core.operators.compiled.values import BITS_64, KINDS, ZEROS, CannotCompile, Kind
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20
 """A table has a place for each combination of the values of its key."""
@@ -59,7 +59,7 @@ class Table:
     """None where no value is None."""
 
 
-def table_of(given: Any, name: str, texts: Texts, line: int) -> Table:
+def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
     """Of a dict, or of a collection, which is a dict of its members. Raises CannotCompile."""
     if isinstance(given, Mapping):
         members = dict(given)
@@ -115,7 +115,7 @@ def _kind_of(values: Any, what: str, line: int, *, nullable: bool = False) -> Ki
     return kind
 
 
-def _numbers(values: Any, kind: Kind, texts: Texts, what: str, line: int) -> npt.NDArray[Any]:
+def _numbers(values: Any, kind: Kind, texts: StringCodes, what: str, line: int) -> npt.NDArray[Any]:
     if kind == "str":
         return texts.codes(values).astype(np.int64)
     if kind == "int" and any(value not in BITS_64 for value in values):

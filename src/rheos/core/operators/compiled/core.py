@@ -86,7 +86,7 @@ from rheos.core.operators.contract import OperatorContext, Out, OutputType, Port
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.shown import shown
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
 
 Filled = dict[str, npt.NDArray[Any]]
@@ -100,7 +100,7 @@ class CompiledCore(ColumnarCore):
     """Rows are taken from their columns, and never made records of."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
-        texts = Texts()
+        texts = StringCodes()
         self._record = spec.record
         self._typing = typing_of(ctx.ports[0], spec, ctx.outputs)
         loops_of(spec.fn, self._typing, texts)

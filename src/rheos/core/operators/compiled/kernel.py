@@ -19,7 +19,7 @@ from rheos.core.operators.compiled.statements import Statements
 from rheos.core.operators.compiled.values import CannotCompile, Emitted, Kind, kind_of_column
 from rheos.core.operators.compiled.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.state.columnar.column import check_column
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 
 _PASSES = 20
 """Types of variables settle in a few passes: each adds one at the least."""
@@ -81,7 +81,7 @@ class Typing:
     """By tag; None where it is not known, as nobody reads it."""
 
 
-def loops_of(function: Any, typing: Typing, texts: Texts) -> dict[Role, Loop]:
+def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:
     """The loops of a function that is to be compiled. Its texts get their codes first.
 
     Raises CannotCompile, with the file.
@@ -119,7 +119,7 @@ def _loop(
     keys: Sequence[tuple[str, Kind]],
     fields: Mapping[str, RecordField],
     typing: Typing,
-    texts: Texts,
+    texts: StringCodes,
 ) -> Loop:
     tree = text.tree()
     arguments = [each.arg for each in tree.args.args]

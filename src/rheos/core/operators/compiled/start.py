@@ -12,7 +12,7 @@ from rheos.core.operators.compiled.kernel import Typing, loops_of
 from rheos.core.operators.compiled.values import CannotCompile
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 
 
 def check_compiles(function: Any, typing: Typing) -> bool:
@@ -29,7 +29,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
             hint="pip install 'rheos[compiled]'",
         )
     try:
-        loops_of(function, typing, Texts())
+        loops_of(function, typing, StringCodes())
     except (CannotCompile, ProgramError) as refused:
         if mark.fallback == "interpret":
             return False

@@ -12,13 +12,7 @@ import pyarrow as pa
 from rheos.core.operators.compiled.constants import MISSING
 from rheos.core.operators.compiled.expressions import Expressions
 from rheos.core.operators.compiled.scope import MethodScope
-from rheos.core.operators.compiled.values import (
-    CannotCompile,
-    Emitted,
-    Kind,
-    Value,
-    kind_of_column,
-)
+from rheos.core.operators.compiled.values import CannotCompile, Emitted, Kind, Value, kind_of_column
 from rheos.core.operators.compiled.writer import OutputColumn, OutputColumns, Writer
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}

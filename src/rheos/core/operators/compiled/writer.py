@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.core.operators.compiled.constants import Table
 from rheos.core.operators.compiled.values import Kind
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class OutputColumns:
 class Writer:
     """Lines of Python, indented, and what they refer to."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: StringCodes) -> None:
         self.texts = texts
         self.lines: list[str] = []
         self.parameters: dict[str, Parameter] = {}

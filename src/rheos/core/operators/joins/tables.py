@@ -53,7 +53,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.graph.changes import DELETE, INSERT
+from rheos.core.graph.changelog import DELETE, INSERT
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changes import goes, was_not_there
 from rheos.core.operators.contract import (

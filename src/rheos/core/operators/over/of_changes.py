@@ -64,7 +64,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.core.graph.changes import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changelog.retractions import ChangesOut, row_shape
 from rheos.core.operators.changes import goes, table_columns

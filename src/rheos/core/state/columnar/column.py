@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rheos.core.errors import ProgramError, UnrestorableError
 from rheos.core.graph.state import StateDeclaration, ValueState
 from rheos.core.state.codec import shown
-from rheos.core.state.columnar.texts import Texts
+from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.slots import AnySlots, Slots
 from rheos.core.state.stamps import value_codec
@@ -78,7 +78,9 @@ class StateColumn:
     looks at them.
     """
 
-    def __init__(self, declared: ValueState[Any], texts: Texts, expiry: Expiry | None = None) -> None:
+    def __init__(
+        self, declared: ValueState[Any], texts: StringCodes, expiry: Expiry | None = None
+    ) -> None:
         self.name = declared.name
         self.type = declared.type
         self.expiry = expiry

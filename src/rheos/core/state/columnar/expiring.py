@@ -15,8 +15,8 @@ import numpy.typing as npt
 from rheos.core.graph.state import ValueState
 from rheos.core.state.columnar.column import EventTimes, Flags, StateColumn
 from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.columnar.table import ColumnTable
-from rheos.core.state.columnar.texts import Texts
 from rheos.core.state.expiry import PIECE, Expiry
 from rheos.core.state.slots import AnySlots, Slots
 
@@ -24,7 +24,7 @@ from rheos.core.state.slots import AnySlots, Slots
 class ExpiringColumn(StateColumn):
     """Where a key comes in several rows of one look, each row is held against what was there before."""
 
-    def __init__(self, declared: ValueState[Any], texts: Texts, expiry: Expiry) -> None:
+    def __init__(self, declared: ValueState[Any], texts: StringCodes, expiry: Expiry) -> None:
         super().__init__(declared, texts, expiry)
         self._expiry = expiry
         self.stamps = np.zeros(len(self.values), np.int64)

@@ -25,8 +25,8 @@ from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.columnar.table import ColumnTable
-from rheos.core.state.columnar.texts import Texts
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.memory import MemoryBackend
@@ -41,7 +41,7 @@ class ColumnarState(ABC):
     """The state of one subtask of a function whose declarations are columns."""
 
     def __init__(
-        self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: Texts, scope: KeyScope
+        self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: StringCodes, scope: KeyScope
     ) -> None:
         self.texts = texts
         self.keys = SlotKeys(codec)
@@ -107,7 +107,7 @@ class MemoryColumns(ColumnarState):
         self,
         declared: Iterable[ValueState[Any]],
         codec: KeyCodec,
-        texts: Texts,
+        texts: StringCodes,
         backend: MemoryBackend,
     ) -> None:
         super().__init__(declared, codec, texts, backend.scope)
@@ -152,7 +152,7 @@ class BackedColumns(ColumnarState):
         self,
         declared: Iterable[ValueState[Any]],
         codec: KeyCodec,
-        texts: Texts,
+        texts: StringCodes,
         backend: KeyedStateBackend,
     ) -> None:
         super().__init__(declared, codec, texts, backend.scope)
@@ -199,7 +199,7 @@ class BackedColumns(ColumnarState):
         self._sweep_texts()
 
 
-def _column(declared: ValueState[Any], texts: Texts, scope: KeyScope) -> StateColumn:
+def _column(declared: ValueState[Any], texts: StringCodes, scope: KeyScope) -> StateColumn:
     if declared.ttl is None:
         return StateColumn(declared, texts)
     return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
@@ -209,11 +209,11 @@ def columnar_state(
     declared: Iterable[ValueState[Any]],
     codec: KeyCodec,
     backend: KeyedStateBackend,
-    texts: Texts | None = None,
+    texts: StringCodes | None = None,
 ) -> ColumnarState:
     """Of the declarations of a function, each of which `check_column` has let pass. Called before the
     backend is restored. `texts` has those whose codes the caller relies on."""
-    texts = Texts() if texts is None else texts
+    texts = StringCodes() if texts is None else texts
     if isinstance(backend, MemoryBackend):
         return MemoryColumns(declared, codec, texts, backend)
     return BackedColumns(declared, codec, texts, backend)

@@ -9,9 +9,9 @@ import numpy as np
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.keys import SlotKeys
 from rheos.core.state.keys import Key
+from rheos.core.state.memory_tables import Frozen, StateTable
 from rheos.core.state.parts import Entries
 from rheos.core.state.slots import Slots
-from rheos.core.state.tables import Frozen, StateTable
 
 
 class ColumnTable(StateTable):

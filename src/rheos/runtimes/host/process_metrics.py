@@ -20,7 +20,7 @@ _LONG_WAIT_S = 2.0
 _CALL_CHARS = 300
 
 
-class ProcessFigures:
+class ProcessMetrics:
     """Counts from when it is made: made once in a process. Called for each report."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from rheos.api.expressions import Op
 from rheos.core.aggregates import Agg
 from rheos.core.connectors.contract import Sink
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph.changes import (
+from rheos.core.graph.changelog import (
     DELETE,
     OF_TABLES,
     OP,

@@ -17,7 +17,7 @@ NO_TEXT = -1
 _FEW = 1 << 16
 
 
-class Texts:
+class StringCodes:
     """Codes from 0 on, in the order in which texts came. Two texts are equal where their codes are."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.protocol.elements import Batch
-from rheos.formats.sifting import RowsError, sift
+from rheos.formats.bad_rows import RowsError, sift
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 

@@ -12,7 +12,7 @@ import polars as pl
 from rheos.core.errors import Site
 
 
-class Deal(Enum):
+class RowDistribution(Enum):
     """Ways that look at no row."""
 
     FORWARD = "forward"
@@ -50,7 +50,7 @@ class PartitionBy:
         return expr
 
 
-Dealt: TypeAlias = Deal | PartitionBy
+Dealt: TypeAlias = RowDistribution | PartitionBy
 
 
 def spelled(dealt: Dealt) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rheos.cli.benchmarks.beside import SQL, Beside, compared, comparison
 from rheos.cli.benchmarks.programs import PROGRAMS
+from rheos.cli.benchmarks.sql_comparison import SQL, Beside, compared, comparison
 
 
 def test_the_two_of_a_pair_take_turns_at_going_first() -> None:

@@ -18,7 +18,7 @@ from rheos.connectors.postgres.column_types import column_types, takes
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.slots import make_ready
-from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
+from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError

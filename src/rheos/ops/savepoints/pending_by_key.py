@@ -37,7 +37,7 @@ class OpenWindow:
 
 
 @dataclass(frozen=True)
-class KeptForKey:
+class PendingForKey:
     checkpoint: int
     taken_ms: int
     """The wall clock when it was completed."""
@@ -57,7 +57,7 @@ class KeptForKey:
 
 def kept_for_key(
     checkpoint: CopiedCheckpoint, operator: OperatorId, key: Mapping[str, str] | str | None
-) -> KeptForKey:
+) -> PendingForKey:
     """`key` is a text for each key column, as DataFrames show it, or one where there is one; None looks
     at all keys. Raises ConfigurationError where the operator has no such columns."""
     entry = checkpoint.savepoint.entry
@@ -87,7 +87,7 @@ def kept_for_key(
             unread.append(str(error))
     fired = shapes.get(FIRED)
     size = None if fired is None else cut_of(fired).get("size")
-    return KeptForKey(
+    return PendingForKey(
         entry.checkpoint,
         entry.completed_ms,
         columns,

@@ -14,7 +14,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.state_config import Backend, StateConfig
-from rheos.ops.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.world import World
@@ -42,7 +42,7 @@ class Later(rh.KeyedProcessFunction):
 
 
 @pytest.fixture
-def kept(tmp_path: Any) -> Callable[..., KeptForKey]:
+def kept(tmp_path: Any) -> Callable[..., PendingForKey]:
     """Of a job that has read some rows, and goes on: by key (user, day)."""
     rows = [("ada", 1, 3), ("bob", 1, 5), ("ada", 1, 12), ("ada", 2, 14), ("ada", 1, 23)]
     lines = [f'{{"user": "{u}", "day": {d}, "at": {at}}}\n' for u, d, at in rows]
@@ -53,7 +53,7 @@ def kept(tmp_path: Any) -> Callable[..., KeptForKey]:
         key: Any = None,
         interval_ms: int | None = None,
         state: Backend = Backend.MEMORY,
-    ) -> KeptForKey:
+    ) -> PendingForKey:
         env = rh.Environment(parallelism=2)
         at = rh.Watermark.monotonic(on="at", unit="ms")
         source = rh.files.source(f"{tmp_path}/*.jsonl", schema=Seen, discover="1s")
@@ -82,7 +82,7 @@ def timers(keyed: rh.KeyedStream) -> rh.DataStream:
     return keyed.process(Later())
 
 
-def test_open_windows_of_a_key(kept: Callable[..., KeptForKey]) -> None:
+def test_open_windows_of_a_key(kept: Callable[..., PendingForKey]) -> None:
     every = kept(windows)
     assert every.columns == ("user", "day")
     assert every.window_size_ms == 10
@@ -96,7 +96,7 @@ def test_open_windows_of_a_key(kept: Callable[..., KeptForKey]) -> None:
 
 
 @pytest.mark.parametrize("interval_ms", [None, 1])
-def test_timers_of_a_key(kept: Callable[..., KeptForKey], interval_ms: int | None) -> None:
+def test_timers_of_a_key(kept: Callable[..., PendingForKey], interval_ms: int | None) -> None:
     """Also where a later part of the state takes back what an earlier one has."""
     found = kept(timers, {"user": "ada", "day": "1"}, interval_ms)
     assert found.timers_ms == (112, 123)
@@ -104,14 +104,14 @@ def test_timers_of_a_key(kept: Callable[..., KeptForKey], interval_ms: int | Non
     assert kept(timers, None, interval_ms).timers_ms == (105, 112, 114, 123)
 
 
-def test_a_key_is_named_by_its_columns(kept: Callable[..., KeptForKey]) -> None:
+def test_a_key_is_named_by_its_columns(kept: Callable[..., PendingForKey]) -> None:
     for key in ("ada", {"user": "ada"}, {"user": "ada", "days": "1"}):
         with pytest.raises(ConfigurationError, match=r"is no key of the operator 'op'") as error:
             kept(windows, key)
         assert "--key user=...,day=..." in str(error.value)
 
 
-def test_what_a_database_keeps_is_not_looked_into(kept: Callable[..., KeptForKey]) -> None:
+def test_what_a_database_keeps_is_not_looked_into(kept: Callable[..., PendingForKey]) -> None:
     found = kept(timers, None, None, Backend.ROCKSDB)
     assert found.rows == 0
     assert any("files of a database" in each for each in found.unread)

@@ -13,11 +13,11 @@ import pytest
 from pyspark import SparkConf
 
 from rheos.core.errors import ConfigurationError
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 from rheos.runtimes.spark.jvm_options import OPTIONS
 
 SETTINGS = {"spark.driver.memory": "1g", OPTIONS: "-XX:SharedArchiveFile=classes.jsa"}
-START = ahead.start
+START = early_start.start
 """The real one, which tests of commands do without."""
 PROGRAM = "import rheos as rh\nrh.Environment(2).execute()\n"
 
@@ -29,7 +29,7 @@ class Jvm:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
-        self.surroundings = ahead.surroundings()
+        self.surroundings = early_start.surroundings()
         self.became = "waits"
         self.there.append(self)
 
@@ -49,7 +49,7 @@ class Daemon:
     there: list[Daemon] = []
 
     def __init__(self) -> None:
-        self.surroundings = ahead.surroundings()
+        self.surroundings = early_start.surroundings()
         self.closed = False
         self.there.append(self)
 
@@ -61,17 +61,17 @@ class Daemon:
 
 @pytest.fixture(autouse=True)
 def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ahead, "start", START)
-    monkeypatch.setattr(ahead, "_Jvm", Jvm)
-    monkeypatch.setattr(ahead, "require_java", lambda: "a Java")
-    monkeypatch.setattr(ahead, "jvm_settings", lambda version: SETTINGS)
+    monkeypatch.setattr(early_start, "start", START)
+    monkeypatch.setattr(early_start, "_Jvm", Jvm)
+    monkeypatch.setattr(early_start, "require_java", lambda: "a Java")
+    monkeypatch.setattr(early_start, "jvm_settings", lambda version: SETTINGS)
     monkeypatch.setattr(Jvm, "there", [])
-    monkeypatch.setattr(ahead, "DaemonAhead", Daemon)
+    monkeypatch.setattr(early_start, "DaemonAhead", Daemon)
     monkeypatch.setattr(Daemon, "there", [])
     for name in [name for name in os.environ if name.startswith(("SPARK", "PYSPARK"))]:
         monkeypatch.delenv(name)
     yield
-    ahead.discard()
+    early_start.discard()
 
 
 def conf(**others: str) -> SparkConf:
@@ -81,11 +81,11 @@ def conf(**others: str) -> SparkConf:
 
 
 def test_the_session_takes_it_over_once() -> None:
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     (jvm,) = Jvm.there
-    gateway: Any = ahead.take_jvm(conf())
+    gateway: Any = early_start.take_jvm(conf())
     assert (gateway, jvm.became) == ("its gateway", "taken")
-    assert ahead.take_jvm(conf()) is None
+    assert early_start.take_jvm(conf()) is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_session_takes_it_over_once() -> None:
 def test_none_is_started_for_a_program_that_needs_none_or_another(
     program: str, runtime: str, master: str
 ) -> None:
-    ahead.start(program, runtime, master)
+    early_start.start(program, runtime, master)
     assert Jvm.there == []
 
 
@@ -117,7 +117,7 @@ def test_none_is_started_where_the_environment_asks_for_another(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     assert Jvm.there == []
 
 
@@ -125,8 +125,8 @@ def test_the_first_run_starts_it_too_and_it_writes_the_archive_of_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new = {**SETTINGS, OPTIONS: "-XX:ArchiveClassesAtExit=new"}
-    monkeypatch.setattr(ahead, "jvm_settings", lambda version: new)
-    assert ahead.start(PROGRAM, "auto", "local")
+    monkeypatch.setattr(early_start, "jvm_settings", lambda version: new)
+    assert early_start.start(PROGRAM, "auto", "local")
     assert len(Jvm.there) == 1
 
 
@@ -134,9 +134,9 @@ def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyP
     def none() -> str:
         raise ConfigurationError("there is none")
 
-    monkeypatch.setattr(ahead, "require_java", none)
-    ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take_jvm(conf()) is None
+    monkeypatch.setattr(early_start, "require_java", none)
+    early_start.start(PROGRAM, "auto", "local")
+    assert early_start.take_jvm(conf()) is None
 
 
 @pytest.mark.parametrize(
@@ -145,70 +145,70 @@ def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyP
     ids=["memory", "master"],
 )
 def test_a_session_that_needs_another_gets_none_and_it_is_killed(others: dict[str, str]) -> None:
-    ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take_jvm(conf(**others)) is None
+    early_start.start(PROGRAM, "auto", "local")
+    assert early_start.take_jvm(conf(**others)) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
 def test_what_the_program_sets_in_its_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds for a JVM that is started after that."""
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages org:it:1.0 pyspark-shell")
-    assert ahead.take_jvm(conf()) is None
+    assert early_start.take_jvm(conf()) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
 def test_what_libraries_note_in_the_environment_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Polars does when it is imported."""
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500")
-    gateway: Any = ahead.take_jvm(conf())
+    gateway: Any = early_start.take_jvm(conf())
     assert gateway == "its gateway"
 
 
 def test_one_that_nobody_needed_is_killed() -> None:
-    ahead.start(PROGRAM, "auto", "local")
-    ahead.discard()
+    early_start.start(PROGRAM, "auto", "local")
+    early_start.discard()
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
     assert [daemon.closed for daemon in Daemon.there] == [True]
 
 
 def test_the_daemon_is_taken_over_once_and_then_started() -> None:
-    ahead.start(PROGRAM, "auto", "local")
-    assert [ahead.take_daemon(), ahead.take_daemon()] == Daemon.there
+    early_start.start(PROGRAM, "auto", "local")
+    assert [early_start.take_daemon(), early_start.take_daemon()] == Daemon.there
     assert [daemon.closed for daemon in Daemon.there] == [False, False]
 
 
 def test_a_daemon_of_another_environment_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("A_WORD_OF", "the program")
-    assert ahead.take_daemon() is Daemon.there[1]
+    assert early_start.take_daemon() is Daemon.there[1]
     assert [daemon.closed for daemon in Daemon.there] == [True, False]
 
 
 def test_none_is_started_for_workers_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     assert (len(Jvm.there), len(Daemon.there)) == (1, 0)
 
 
 def test_one_is_started_where_this_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    ahead.start(PROGRAM, "auto", "local")
+    early_start.start(PROGRAM, "auto", "local")
     assert len(Daemon.there) == 1
 
 
 def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jvm, "gateway", lambda self: None)
-    ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take_jvm(conf()) is None
+    early_start.start(PROGRAM, "auto", "local")
+    assert early_start.take_jvm(conf()) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
 REAL = """
 import os
 os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
-from rheos.runtimes.spark import ahead
+from rheos.runtimes.spark import early_start
 ahead.start("", "auto", "local")
 jvm, daemon = ahead._jvm, ahead._daemon
 assert jvm is not None and daemon is not None
