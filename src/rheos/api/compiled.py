@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rheos.api.typing_of_functions import Declared
+from rheos.core.compiler.kernel import Typing
+from rheos.core.compiler.values import Emitted
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
-from rheos.core.operators.compiled.kernel import Typing
-from rheos.core.operators.compiled.start import check_compiles
-from rheos.core.operators.compiled.values import Emitted
+from rheos.core.operators.compiled_start import check_compiles
 
 
 def check_compiled(

@@ -12,7 +12,7 @@ import pytest
 import rheos as rh
 from rheos.core.errors import ProgramError, RheosError
 from rheos.core.graph.nodes import ProcessSpec
-from rheos.core.operators.compiled.core import CompiledCore
+from rheos.core.operators.compiled_core import CompiledCore
 from rheos.core.operators.process import core_of
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.types import schema_of
@@ -322,7 +322,7 @@ def test_what_is_marked() -> None:
 
 
 def test_integers_have_64_bits_and_no_more() -> None:
-    from rheos.core.operators.compiled import arithmetic
+    from rheos.core.compiler import arithmetic
 
     edges = [0, 1, 2, 3, 7, (1 << 31) - 1, 1 << 31, (1 << 32) + 1, 3037000499, 3037000500]
     edges += [(1 << 61) - 1, 1 << 61, 1 << 62, (1 << 62) + 1, (1 << 63) - 1]

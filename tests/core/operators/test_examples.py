@@ -56,7 +56,7 @@ KINDS = [
     "rheos.core.operators.rows_by_time",
 ]
 if find_spec("numba") is not None:
-    KINDS.append("rheos.core.operators.compiled.core")
+    KINDS.append("rheos.core.operators.compiled_core")
 """Files of what operators are made of, which have an example of their own."""
 
 OWN = [

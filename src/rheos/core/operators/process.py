@@ -46,7 +46,7 @@ from __future__ import annotations
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import ProcessSpec
-from rheos.core.operators.compiled.start import compiled_core
+from rheos.core.operators.compiled_start import compiled_core
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.keyed import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator

@@ -9,8 +9,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from rheos.core.operators.compiled.constants import Table
-from rheos.core.operators.compiled.values import Kind
+from rheos.core.compiler.constants import Table
+from rheos.core.compiler.values import Kind
 from rheos.core.state.columnar.string_codes import StringCodes
 
 

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from rheos.core.graph.state import ValueState
-from rheos.core.operators.compiled.constants import MISSING, Table
-from rheos.core.operators.compiled.values import (
+from rheos.core.compiler.constants import MISSING, Table
+from rheos.core.compiler.values import (
     KINDS,
     NONE,
     PYTHON_NAMES,
@@ -24,7 +23,8 @@ from rheos.core.operators.compiled.values import (
     Variable,
     kind_of_column,
 )
-from rheos.core.operators.compiled.writer import Parameter, Writer
+from rheos.core.compiler.writer import Parameter, Writer
+from rheos.core.graph.state import ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]

@@ -72,16 +72,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.core.compiler.constants import DTYPES
+from rheos.core.compiler.kernel import TIMERS, Loop, Typing, compiled_loop, loops_of
+from rheos.core.compiler.scope import Role
+from rheos.core.compiler.values import Emitted, Kind
+from rheos.core.compiler.writer import OutputColumns, Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
 from rheos.core.graph.nodes import MAIN, ProcessSpec
 from rheos.core.operators.calls import Stamps
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
-from rheos.core.operators.compiled.constants import DTYPES
-from rheos.core.operators.compiled.kernel import TIMERS, Loop, Typing, compiled_loop, loops_of
-from rheos.core.operators.compiled.scope import Role
-from rheos.core.operators.compiled.values import Emitted, Kind
-from rheos.core.operators.compiled.writer import OutputColumns, Parameter
 from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType, Restored
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of

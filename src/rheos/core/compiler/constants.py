@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rheos.core.operators.compiled.values import BITS_64, KINDS, ZEROS, CannotCompile, Kind
+from rheos.core.compiler.values import BITS_64, KINDS, ZEROS, CannotCompile, Kind
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20

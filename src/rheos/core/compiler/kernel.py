@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.core.compiler.constants import DTYPES, Around
+from rheos.core.compiler.expressions import Expressions
+from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
+from rheos.core.compiler.statements import Statements
+from rheos.core.compiler.values import CannotCompile, Emitted, Kind, kind_of_column
+from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.graph.compiled import MethodText, compiled_mark
 from rheos.core.graph.state import ValueState, keyed_declarations
-from rheos.core.operators.compiled.constants import DTYPES, Around
-from rheos.core.operators.compiled.expressions import Expressions
-from rheos.core.operators.compiled.scope import MethodScope, RecordField, Role, record_fields
-from rheos.core.operators.compiled.statements import Statements
-from rheos.core.operators.compiled.values import CannotCompile, Emitted, Kind, kind_of_column
-from rheos.core.operators.compiled.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
 
@@ -223,7 +223,7 @@ def _compiled(loop: Loop) -> Any:
     import numpy as np
     from numba import types as nb
 
-    from rheos.core.operators.compiled import arithmetic
+    from rheos.core.compiler import arithmetic
 
     around: dict[str, Any] = {
         **arithmetic.NAMES,

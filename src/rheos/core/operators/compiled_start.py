@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from rheos.core.compiler.kernel import Typing, loops_of
+from rheos.core.compiler.values import CannotCompile
 from rheos.core.errors import ConfigurationError, ProgramError, Site
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import ProcessSpec
-from rheos.core.operators.compiled.kernel import Typing, loops_of
-from rheos.core.operators.compiled.values import CannotCompile
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.state.columnar.string_codes import StringCodes
@@ -46,7 +46,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
 
 def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None:
     """None where the function is interpreted."""
-    from rheos.core.operators.compiled.core import CompiledCore, typing_of
+    from rheos.core.operators.compiled_core import CompiledCore, typing_of
 
     if not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):
         return None

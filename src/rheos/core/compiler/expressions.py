@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rheos.core.operators.compiled.constants import MISSING, Around, Table, table_of
-from rheos.core.operators.compiled.scope import MethodScope
-from rheos.core.operators.compiled.values import (
+from rheos.core.compiler.constants import MISSING, Around, Table, table_of
+from rheos.core.compiler.scope import MethodScope
+from rheos.core.compiler.values import (
     BITS_64,
     KINDS,
     NONE,
@@ -20,7 +20,7 @@ from rheos.core.operators.compiled.values import (
     Value,
     constant,
 )
-from rheos.core.operators.compiled.writer import Parameter, Writer
+from rheos.core.compiler.writer import Parameter, Writer
 
 _TOO_LARGE = "an integer beyond 64 bits, which compiled functions compute in"
 _TOO_LARGE_HINT = (

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.operators.compiled.constants import MISSING
-from rheos.core.operators.compiled.expressions import Expressions
-from rheos.core.operators.compiled.scope import MethodScope
-from rheos.core.operators.compiled.values import CannotCompile, Emitted, Kind, Value, kind_of_column
-from rheos.core.operators.compiled.writer import OutputColumn, OutputColumns, Writer
+from rheos.core.compiler.constants import MISSING
+from rheos.core.compiler.expressions import Expressions
+from rheos.core.compiler.scope import MethodScope
+from rheos.core.compiler.values import CannotCompile, Emitted, Kind, Value, kind_of_column
+from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
 """How a change of timers is noted."""
