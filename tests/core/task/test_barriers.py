@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from rheos.core.protocol.elements import Barrier, BarrierKind, End
 from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId
-from rheos.core.task.barriers import WaitingBarriers
+from rheos.core.task.barriers import ArrivingBarriers, TriggeredBarriers
 from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.core.task.inputs import Arrival, InputGate
 from rheos.runtimes.simulated.clock import SimClock
@@ -29,7 +29,11 @@ class _Chain:
         self.clock = SimClock()
         self.gate = InputGate([(A, 0), (B, 0)], self.clock.monotonic_us)
         config = TaskConfig(unaligned_after_us=patience_us, guarantee=guarantee)
-        self.barriers = WaitingBarriers(None if source else self.gate, self.clock, config)
+        self.barriers = (
+            TriggeredBarriers(self.clock, config)
+            if source
+            else ArrivingBarriers(self.gate, self.clock, config)
+        )
 
     @property
     def overdue(self) -> int | None:

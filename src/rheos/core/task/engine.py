@@ -18,35 +18,31 @@ import pyarrow as pa
 
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.connectors.contract import Split
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator, Restored
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol import control
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
-from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, JobId, OperatorId
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
-from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.task.caught_up import CaughtUpReporter
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.checkpoints import SubtaskCheckpoints
 from rheos.core.task.commits import Committing
-from rheos.core.task.config import Guarantee, TaskConfig
+from rheos.core.task.config import TaskConfig
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.deadlines import earlier
 from rheos.core.task.drift import DriftReporter
 from rheos.core.task.figures import ProcessReadings, slot_readings
 from rheos.core.task.found_splits import FoundSplits
-from rheos.core.task.in_flight import InFlight, restored_batches, without_in_flight
-from rheos.core.task.inputs import InputGate
-from rheos.core.task.latency import LatencyMarkers
-from rheos.core.task.loop_room import LoopRoom
-from rheos.core.task.outputs import OutputEdge, Outputs
+from rheos.core.task.input_chain import InputChain
+from rheos.core.task.outputs import Outputs
 from rheos.core.task.pacing import pacing
 from rheos.core.task.source_phases import PhaseReporter
 from rheos.core.task.traffic import Ran, TimeSpent
 from rheos.core.task.tree import OperatorTree
+from rheos.core.task.wiring import Wiring, open_chain, restore_in_flight
 
 _RECEIVE_AT_ONCE = 64
 
@@ -131,15 +127,24 @@ class SubtaskEngine:
             scratch=assignment.scratch,
             program=plan.context,
         )
-        self._rooms: dict[ChainId, LoopRoom] = {}
-        self._chains = [self._build_chain(chain) for chain in plan.chains]
+        wiring = Wiring(
+            plan=plan,
+            subtask=assignment.subtask,
+            attempt=assignment.attempt,
+            config=config,
+            buffers=config,
+            transport=transport,
+            clock=clock,
+            make_tree=self._make_tree,
+        )
+        self._chains = wiring.chains()
         self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
         self._turn: ChainRunner | None = None
         """The chain that has been called last."""
         self._gates = {
             edge_id: chain.gate
             for chain in self._chains
-            if chain.gate is not None
+            if isinstance(chain, InputChain)
             for edge_id in chain.chain.inputs
         }
         self._committing = Committing(self._operators, io, clock.monotonic_us)
@@ -165,62 +170,8 @@ class SubtaskEngine:
 
     # --- building ---------------------------------------------------------------------------------
 
-    def _build_chain(self, chain: Chain) -> ChainRunner:
-        edges = {edge.id: edge for edge in self._plan.edges}
-        parallelism = self._plan.parallelism
-        channels = [
-            (ChannelId(edge.id, sender, self._subtask), edge.target_port)
-            for edge in (edges[id] for id in chain.inputs)
-            for sender in edge.peers(self._subtask, parallelism)
-        ]
-        heads = {other.id: other.operators[0] for other in self._plan.chains}
-        sources = {id: head.id for id, head in heads.items() if isinstance(head.spec, SourceSpec)}
-        sending = {
-            edge.id: OutputEdge(
-                edge,
-                self._subtask,
-                parallelism,
-                self._plan.width(edge.source),
-                self._plan.width(edge.target),
-                self._plan.max_parallelism,
-                self._config,
-                self._transport,
-                self._clock,
-                polls=not channels,
-                ahead=heads[edge.target].is_asynchronous,
-            )
-            for edge in self._plan.edges
-            if edge.source == chain.id
-        }
-        blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
-        gate = None
-        if channels:
-            untimed = _untimed(chain.operators[0])
-            gate = InputGate(
-                channels,
-                self._clock.monotonic_us,
-                blocking=blocking,
-                untimed=untimed,
-                feedback=self._feedback,
-                cycle=[edge.id for edge in self._plan.edges if edge.loop is not None],
-            )
-            if gate.of_loop:
-                self._rooms[chain.id] = LoopRoom(chain.operators[0], gate, self._config.batch_rows)
-        # A loop's head is built before its body.
-        loops = [loop for id in chain.inputs if (loop := edges[id].loop) is not None]
-        room = self._rooms[loops[0]] if loops else None
-        outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
-        return ChainRunner(
-            OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
-            gate,
-            outputs,
-            self._transport,
-            self._clock,
-            self._attempt,
-            self._config,
-            room,
-            LatencyMarkers(chain, sources, self._clock, self._config.progress_interval_us),
-        )
+    def _make_tree(self, chain: Chain, outputs: Outputs) -> OperatorTree[None]:
+        return OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs)
 
     def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:
         ctx = self._contexts.of(planned, width)
@@ -232,9 +183,7 @@ class SubtaskEngine:
         """Opens every operator with its restored state. Called once, before all that follows."""
         for chain in self._chains:
             self._turn = chain
-            ids = [planned.id for planned in chain.chain.operators]
-            restored = self._assignment.restored
-            chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
+            open_chain(chain, self._assignment.restored)
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
         self._found = FoundSplits(self._subtask, self._operators)
@@ -243,15 +192,7 @@ class SubtaskEngine:
         reporters = (self._phases, self._caught_up, self._drift)
         self._reporters = [reporter for reporter in reporters if reporter.watches]
         for chain in self._chains:
-            # What had come further is ahead: also where a changed program has made one chain of two.
-            for planned in reversed(chain.chain.operators):
-                chain.restore(self._in_flight(planned, IN_FLIGHT_INPUT))
-                chain.restore(self._in_flight(planned, IN_FLIGHT_OUTPUT))
-
-    def _in_flight(self, planned: PlannedOperator, prefix: str) -> Iterable[InFlight]:
-        restored = self._assignment.restored.get(planned.id, {})
-        for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
-            yield InFlight.to(planned, port, [batch], sent=prefix == IN_FLIGHT_INPUT)
+            restore_in_flight(chain, self._assignment.restored, self._config.batch_rows)
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -422,12 +363,6 @@ class SubtaskEngine:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-
-def _untimed(head: PlannedOperator) -> list[int]:
-    """The ports without event time, where others have it."""
-    untimed = [number for number, port in enumerate(head.ports) if not port.type.event_time]
-    return untimed if len(untimed) < len(head.ports) else []
 
 
 def _sum(totals: Iterable[control.Totals]) -> control.Totals:

@@ -52,7 +52,6 @@ class GateEvent(Enum):
     ENDED = "every channel has ended"
     ACTIVITY = "the input as a whole may have fallen idle or come back"
     LAP = "a lap of the loop has come on every channel of it"
-    LATENCY = "a latency marker has come: all rows before it are processed"
 
 
 @dataclass(slots=True)
@@ -141,8 +140,6 @@ class InputGate:
         """Where it is to be known how long batches are here."""
         self.lap = IterationMark(0, quiet=False)
         """The last one that has come on all channels of the loop."""
-        self.latency: LatencyMark | None = None
-        """The last one that was taken."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
         self._of_loop = [channel for channel in self.channels if channel.cycle]
         self._outside = [channel for channel in self.channels if not channel.cycle]
@@ -302,8 +299,7 @@ class InputGate:
                     events.append(GateEvent.ACTIVITY)
                 return [*events, *self._lapped()]
             case LatencyMark():
-                self.latency = mark
-                return [GateEvent.LATENCY]
+                return []
             case IterationMark():
                 self._laps.came(lane, mark)
                 return self._lapped()
