@@ -1,0 +1,178 @@
+"""Prints the measures of how well the tree can be read, next to those of the tree before the wings.
+
+usage: python scripts/house.py [TREE]
+
+Each measure counts something that a newcomer meets: names, files, mechanisms. None of them needs Rheos
+installed: the sources are parsed, not imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Tree:
+    """The sources and pages below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.source = root / "src" / "rheos"
+
+    @cache  # noqa: B019
+    def modules(self) -> dict[str, ast.Module]:
+        """Return the syntax of each module, by its path below `src/rheos`."""
+        return {
+            str(file.relative_to(self.source)): ast.parse(file.read_text())
+            for file in sorted(self.source.rglob("*.py"))
+        }
+
+    def calls_of(self, name: str) -> Iterator[str]:
+        """Yield the path of a module for each call of `name` in it."""
+        for path, module in self.modules().items():
+            for node in ast.walk(module):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name:
+                    yield path
+
+
+def rooms(tree: Tree) -> int:
+    """Number of entries in `src/rheos`, not counting `__init__.py`, `__main__.py` and `py.typed`."""
+    return sum(not entry.name.startswith(("__", "py.")) for entry in tree.source.iterdir())
+
+
+def lines(tree: Tree) -> int:
+    """Number of lines in `src`, of Python alone."""
+    return sum(len(file.read_text().splitlines()) for file in tree.source.rglob("*.py"))
+
+
+def statements(tree: Tree) -> int:
+    """Number of lines in `src` that hold code: no docstrings, comments or empty lines."""
+    return sum(_code_lines(module) for module in tree.modules().values())
+
+
+def _code_lines(module: ast.Module) -> int:
+    found: set[int] = set()
+    for node in ast.walk(module):
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.stmt | ast.expr | ast.arg) and not is_docstring:
+            found.update((node.lineno, node.end_lineno or node.lineno))
+    return len(found)
+
+
+def shared_names(tree: Tree) -> str:
+    """The module names that most packages use, of those that say what is in a module."""
+    usual = {"__init__", "contract", "source", "sink", "errors", "lookup", "connection", "server"}
+    counted = Counter(Path(path).stem for path in tree.modules() if Path(path).stem not in usual)
+    return ", ".join(f"{name} {n}x" for name, n in counted.most_common(4))
+
+
+def contexts(tree: Tree) -> int:
+    """Number of places that build an `OperatorContext`."""
+    return len(list(tree.calls_of("OperatorContext")))
+
+
+def matches_over_operators(tree: Tree) -> int:
+    """Number of modules outside `operators/` that match over kinds of operator specs."""
+    kinds = re.compile(r"^(\w+Spec|\w*Operator)$")
+    found = set()
+    for path, module in tree.modules().items():
+        if "operators/" in path:
+            continue
+        for node in ast.walk(module):
+            if isinstance(node, ast.MatchClass) and kinds.match(ast.unparse(node.cls)):
+                found.add(path)
+    return len(found)
+
+
+def lazy_imports(tree: Tree) -> int:
+    """Number of imports inside functions of `api/` and `sql/` that name a module of the two."""
+    return sum(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("rheos.api", "rheos.sql"))
+        for path, module in tree.modules().items()
+        if path.startswith(("api/", "sql/"))
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    )
+
+
+def private_use(tree: Tree) -> int:
+    """Number of places in `sql/` that use a private name of another object."""
+    return sum(
+        isinstance(node, ast.Attribute)
+        and re.match(r"_[a-z]", node.attr) is not None
+        and ast.unparse(node.value) not in ("self", "cls")
+        for path, module in tree.modules().items()
+        if path.startswith("sql/")
+        for node in ast.walk(module)
+    )
+
+
+def optional_asserts(tree: Tree) -> int:
+    """Number of `assert ... is not None` in the modules of `task/` that run a chain."""
+    return sum(
+        isinstance(node, ast.Assert) and ast.unparse(node.test).endswith("is not None")
+        for path, module in tree.modules().items()
+        if re.search(r"task/\w*chain\w*\.py$", path)
+        for node in ast.walk(module)
+    )
+
+
+def generators_of_tests(tree: Tree) -> int:
+    """Number of modules in the wheel that draw programs, inputs or worlds for tests."""
+    return sum(
+        re.search(r"^testing/(drawn_\w+|\w*programs?|worlds)\.py$", path) is not None
+        for path in tree.modules()
+    )
+
+
+def words_of_architecture(tree: Tree) -> int:
+    """Number of words in docs/architecture.md."""
+    return len((tree.root / "docs" / "architecture.md").read_text().split())
+
+
+def longest_module(tree: Tree) -> str:
+    """The longest module."""
+    found = {path: len((tree.source / path).read_text().splitlines()) for path in tree.modules()}
+    path = max(found, key=lambda each: found[each])
+    return f"{found[path]} ({path})"
+
+
+class Measure(NamedTuple):
+    what: str
+    before: str
+    """In the tree before the wings."""
+    count: Callable[[Tree], int | str]
+
+
+MEASURES = (
+    Measure("entries in src/rheos", "", rooms),
+    Measure("lines of Python in src", "", lines),
+    Measure("lines of code in src", "", statements),
+    Measure("names of several modules", "", shared_names),
+    Measure("longest module", "", longest_module),
+    Measure("places that build an OperatorContext", "", contexts),
+    Measure("modules outside operators/ that match over operators", "", matches_over_operators),
+    Measure("imports inside functions between api and sql", "", lazy_imports),
+    Measure("private names of others that sql uses", "", private_use),
+    Measure("assert ... is not None in the runners of chains", "", optional_asserts),
+    Measure("test generators in the wheel", "", generators_of_tests),
+    Measure("words in docs/architecture.md", "", words_of_architecture),
+)
+
+
+def main(root: Path) -> None:
+    tree = Tree(root)
+    print(f"{'measure':56} {'before':>36} {'today':>36}")
+    for measure in MEASURES:
+        print(f"{measure.what:56} {measure.before:>36} {measure.count(tree)!s:>36}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1])
