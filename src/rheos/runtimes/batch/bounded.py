@@ -1,4 +1,4 @@
-"""What a plan must be, and what becomes of it, before it runs on bounded input."""
+"""Checks and changes to a plan before it runs on bounded input."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _GATHERED_VALUES = 1 << 18
 """A sixteenth of the values of 8 bytes that a task gathers."""
 
 _LEAVING_BYTES = 4 * MIB
-"""Packed rows leave when they are so many bytes."""
+"""Size in bytes at which packed rows are sent."""
 
 
 def bucket_bits(partitions: int, columns: int) -> int:
@@ -172,14 +172,14 @@ def converted(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
 
 
 def hashed_schema(schema: pa.Schema) -> pa.Schema:
-    """How rows of these columns travel."""
+    """Return the schema in which rows of these columns are shuffled."""
     fields = [_plain_field(field) for field in schema]
     return pa.schema([pa.field(HASH, pa.int64(), False), *fields])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type that stands for one whose rows Arrow cannot put in another order, or would send with all
-    values that any row has."""
+    """Return a plain type in place of one whose rows Arrow cannot reorder, or would send together with
+    the values of all other rows."""
     if isinstance(kind, pa.BaseExtensionType):
         storage = _plain(kind.storage_type)
         return kind if storage == kind.storage_type else storage
@@ -209,7 +209,7 @@ def _converted(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """To the plain type or back. Of dictionaries, Arrow's own casts know those of texts alone."""
+    """Cast to the plain type or back. Arrow's own casts support dictionaries of strings only."""
     if isinstance(column, pa.DictionaryArray):
         return column.dictionary.cast(kind).take(column.indices)
     if pa.types.is_run_end_encoded(column.type):

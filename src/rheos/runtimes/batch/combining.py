@@ -1,13 +1,13 @@
-"""Windows in two phases: what they add up is combined before the shuffle, and not the rows behind it.
+"""Windows in two phases: the sender aggregates its rows, and the shuffle carries state instead of rows.
 
-The sender's task runs the window operator itself over its rows, with the watermark before all time: so
-nothing fires, and a row is late by its own `__wm` alone, as it always is. What it has in the end is its
-state as a savepoint would hold it; cut into ranges of key groups, that goes through Spark's shuffle.
-Behind it, the operator is opened from the state of all senders, and everything fires.
+The sender's task runs the window operator itself over its rows, with the lowest possible watermark. So
+nothing fires, and each row's own `__wm` decides whether it is late, as always. At the end the operator
+has its state, in the form that a savepoint holds. Spark's shuffle moves this state, cut into ranges of
+key groups. The receiver opens the operator from the state of all senders, and everything fires.
 
     rows ─ windows ─ state ═ shuffle ═ state ─ windows ─ results
 
-There is no code for merging but the operator's own: a batch job restores from many savepoints.
+Merging needs no code of its own: to the operator, this is a restore from many savepoints.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pac
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
 BUDGET_BYTES = 64 * MIB
-"""How much state a sender combines before it hands it on and starts over."""
+"""Size in bytes of the state that a sender combines before it sends it and starts again."""
 
 _BUCKETS = 128
 """Into how many ranges of key groups state is cut, at the most."""
@@ -115,14 +115,14 @@ def _cut(table: pa.Table, max_parallelism: int) -> Iterator[tuple[int, pa.Record
 
 
 class CombinedState(Mapping[str, Iterable[pa.Table]]):
-    """What a window operator is opened from: combined rows, sorted by the number of their state.
+    """The combined rows that a window operator is opened from, sorted by the number of their state.
 
-    They are read as the operator asks for them, which it does in the order of its `states()`.
+    The operator reads them in the order of its `states()`.
     """
 
     def __init__(self, windows: WindowOperator, inbox: Iterable[pa.RecordBatch]) -> None:
         self._numbers = {name: number for number, name in enumerate(windows.states())}
-        # Of no rows: all senders have it alike, as nothing has fired anywhere.
+        # It belongs to no row. All senders have the same one, as nothing has fired anywhere.
         self._nothing = {
             part.state: list(_tables(part))
             for part in windows.unordered_state()

@@ -14,7 +14,7 @@ from rheos.runtimes.spark import job_files
 
 
 def partition_number() -> int:
-    """Which partition of its stage this task computes."""
+    """Return the number of the partition of its stage that this task computes."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -24,8 +24,9 @@ def partition_number() -> int:
 def context_of(
     task: Task, planned: PlannedOperator, partition: int, *, keyed: bool, scratch: str | None
 ) -> OperatorContext:
-    """The context of one operator. A keyed one meets all rows of its keys, whichever partition it is
-    in: as the only subtask, it owns all key groups. A source stands alone before its split, too."""
+    """Return the context of one operator. A keyed operator receives all rows of its keys, whichever
+    partition it is in, so it owns all key groups as if it were the only subtask. A source has its split
+    to itself, too."""
     alone = keyed or isinstance(planned.spec, SourceSpec)
     contexts = OperatorContexts(
         job=task.job,

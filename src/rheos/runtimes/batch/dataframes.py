@@ -11,9 +11,9 @@
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
     collected rows        ─ mapInArrow ─ kept ─┴─ to the driver, as it knows from notes that they fit
 
-A chain whose rows all leave by one hash edge hands on keyed rows, or the state of windows; any other
-packed batches (`layout.py`). How many partitions there are behind a shuffle is Spark's to choose,
-and to change while it runs: it moves whole ranges of hashes, and so whole keys.
+A chain whose rows all leave by one hash edge emits keyed rows, or the state of windows; every other
+chain emits packed batches (`layout.py`). Spark chooses the number of partitions of a shuffle, and may
+change it while the plan runs: it moves whole ranges of hashes, and so whole keys.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ _PARTITIONS = (
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
     "spark.sql.shuffle.partitions",
 )
-"""The setting of Spark that says how many partitions a shuffle begins with."""
+"""Spark's settings for the initial number of partitions of a shuffle, the preferred one first."""
 
 FRAME_EDGE = -1
-"""Where rows of the user's own DataFrame leave: no edge of the plan."""
+"""Number of the edge by which rows of the user's own DataFrame leave. The plan has no such edge."""
 
 
 @dataclass(frozen=True)
 class _Left:
-    """What a chain has left: its rows, and where each edge's rows are in them."""
+    """The output of a chain: its rows, and the position of each edge's rows in them."""
 
     frame: DataFrame
     single: bool
@@ -110,7 +110,7 @@ class Translation:
         return self.handed.plan
 
     def ends(self) -> list[tuple[Chain, DataFrame]]:
-        """What the chains leave behind that no other reads: packed notes, with the rows that the driver
+        """Return the outputs that no other chain reads: packed notes with the rows that the driver
         collects, or the rows of a frame."""
         left: dict[int, _Left] = {}
         ends: list[tuple[Chain, DataFrame]] = []
@@ -174,7 +174,7 @@ class Translation:
 
     @cached_property
     def _partitions(self) -> int:
-        """How many a shuffle begins with."""
+        """Return the initial number of partitions of a shuffle."""
         found = (self.session.conf.get(name, None) for name in _PARTITIONS)
         return next((int(number) for number in found if number is not None), 200)
 
@@ -229,7 +229,7 @@ class Translation:
         shared: dict[int, int] = {}
         for operator in self.plan.operators():
             for routes in operator.routes.values():
-                # What leaves the plan has a port of its own.
+                # Rows that leave the plan have a port of their own.
                 edges = [
                     route.edge
                     for route in routes

@@ -38,7 +38,7 @@ _SETTINGS = {
 
 
 _KEPT = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.", "fs.")
-"""How the settings of the user's session begin that change no result, and hold for our plans, too."""
+"""Prefixes of the settings that our plans inherit from the user's session. They change no result."""
 
 
 def session_for(session: SparkSession) -> SparkSession:
@@ -109,7 +109,7 @@ class _Run:
         take(chains, reduce(DataFrame.unionAll, frames))
 
     def results(self) -> dict[OperatorId, pa.Table]:
-        """What was collected, once all has been computed."""
+        """Return the collected rows. Called after everything has been computed."""
         ports = self._results.ports()
         rows: Sequence[Row] = ()
         if ports:
@@ -118,7 +118,7 @@ class _Run:
         return self._results.tables((row.port, row.payload) for row in rows)
 
     def close(self) -> None:
-        # Where the JVM has ended, that is not the error to be seen.
+        # If the JVM has ended, its error must not hide the first one.
         with contextlib.suppress(Exception):
             for frame in self._kept:
                 frame.unpersist()

@@ -35,7 +35,7 @@ _MAX_MS = 2**63 // 1000 - 1
 
 @dataclass(frozen=True)
 class ColumnInFiles:
-    """A column as it lies in the files."""
+    """A column as it is stored in the files."""
 
     spark_type: str
     """As which Spark reads it, from all of the files."""
@@ -94,7 +94,7 @@ class _Footer:
                 self._check_case(field.name)
                 found[field.name] = self._readable(field, places)
             elif self._arrow.field(field.name).type != field.type:
-                # What is not read is not cast either, so casting it must be sure to succeed.
+                # A column that is not read is not cast either, so its cast must never fail.
                 self._check_cast(field, self._flat(field.name, places), places)
         return found
 
@@ -197,7 +197,7 @@ _READ_AS_THE_WIDER = ({pa.int32(), pa.int64()}, {pa.float32(), pa.float64()})
 
 
 def _stored_type(physical: str, logical: Mapping[str, Any]) -> pa.DataType | None:
-    """What Spark reads such a column as; None for one that it does not read, or not as it is."""
+    """Return the type as which Spark reads such a column; None if it does not read it unchanged."""
     match logical:
         case {"Type": "None"}:
             return _UNANNOTATED.get(physical)

@@ -10,7 +10,7 @@ _BYTES_AT_ONCE = 32 * MIB
 
 
 class BatchBuffer:
-    """Batches are put together until they have so many rows, or are so large."""
+    """Concatenates batches up to a number of rows or bytes."""
 
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE, bytes_at_once: int = _BYTES_AT_ONCE) -> None:
         self._rows_at_once = rows_at_once

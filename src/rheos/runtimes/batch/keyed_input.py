@@ -21,7 +21,7 @@ from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch.layout import HASH
 
 BATCHES = 4
-"""A generation has about so many batches of the job's `batch_rows`."""
+"""Approximate number of batches (of the job's `batch_rows`) in a generation."""
 
 _BYTES = 64 * MIB
 """A generation of wide rows has fewer."""
@@ -29,7 +29,7 @@ _BYTES = 64 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the operator gets next."""
+    """The next input of the operator."""
 
     rows: pa.RecordBatch
     """Hashed rows, which may be none."""
@@ -63,7 +63,7 @@ class Generations:
                 yield from self._cut()
 
     def end(self) -> Iterator[Feed]:
-        """What is left when nothing follows."""
+        """Yield the remaining input. Called after the last row."""
         if self._waiting:
             rows, begin = self._taken(), 0
             if self._large is not None:
@@ -100,7 +100,7 @@ class Generations:
         self._waiting, self._count = [left], left.num_rows
 
     def _end_of_large(self, rows: pa.RecordBatch) -> int:
-        """How many rows of the large key come first."""
+        """Return the number of leading rows that have the large key."""
         return int(rows.column(HASH).to_numpy().searchsorted(self._large, side="right"))
 
     def _taken(self) -> pa.RecordBatch:

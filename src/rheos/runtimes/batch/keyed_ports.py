@@ -32,14 +32,14 @@ _PORT = "__port"
 
 
 class KeyedRows(ABC):
-    """How a task has shuffled rows until it delivers them: each batch has the column HASH, and TS where
-    rows have event time."""
+    """The form in which a task holds shuffled rows until it delivers them. Each batch has the column
+    HASH, and TS if rows have event time."""
 
     order: Order
     timed: bool
     """Whether any rows have event time."""
     ports: int
-    """How many there are: so many times its payload a batch takes at the most."""
+    """Number of ports. A batch is at most this many times as large as its payload."""
 
     @abstractmethod
     def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
@@ -79,7 +79,7 @@ class OnePort(KeyedRows):
 
 
 class SeveralPorts(KeyedRows):
-    """A row has its columns in a struct, beside the empty ones of the other ports."""
+    """Rows of several ports: a row has its columns in one struct, and nulls in those of other ports."""
 
     def __init__(self, schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) -> None:
         self._in_turns = in_turns
@@ -136,7 +136,7 @@ class SeveralPorts(KeyedRows):
 
 
 def _turns(hashes: npt.NDArray[np.int64], ports: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """How often the port has changed before each row of a key."""
+    """Return, for each row, how often the port changed in the rows of its key before it."""
     new_key = np.concatenate([[True], hashes[1:] != hashes[:-1]])
     runs = np.cumsum(new_key | np.concatenate([[True], ports[1:] != ports[:-1]]))
     return runs - np.maximum.accumulate(np.where(new_key, runs, 0))

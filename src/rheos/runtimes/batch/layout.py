@@ -1,17 +1,18 @@
-"""How rows travel between the steps of Spark's plan, without losing anything: as Arrow's own bytes,
-many of ours in one row of Spark's. Spark's types are poorer than Arrow's; and to make Spark's rows of
-ours, sort them, and make Arrow of them again takes longer than what is between.
+"""The layout of rows between the steps of Spark's plan: Arrow's own bytes, many rows in one Spark row.
+
+So no value changes. Spark has fewer types than Arrow, and converting rows to Spark's, sorting them and
+converting them back takes longer than the steps in between.
 
 *Packed* batches go from step to step within a partition, or wait in Spark's cache.
 
-*Keyed* rows go through a shuffle by the hash of their key: one Spark row holds those that a task has
+*Keyed* rows go through a shuffle by the hash of their key. One Spark row holds the rows that a task has
 for a range of hashes (see `buckets.py`).
 
-*Combined* state goes through a shuffle in the place of rows that windows would add up: one Spark row
+*Combined* state goes through a shuffle instead of the rows that windows would aggregate. One Spark row
 holds the state that a task has for a range of key groups (see `combining.py`).
 
-All also carry *notes*: what a subtask reports to the driver (see `notes.py`). They ride along with
-the rows, so a task that Spark repeats reports just once.
+Each layout also carries *notes*: reports of a subtask to the driver (see `notes.py`). They travel with
+the rows, so a task that Spark repeats reports only once.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ NOTE_PORT = -1
 """The port of a packed note."""
 
 LANE_BITS = 16
-"""Where rows are dealt out by number, the port of a packed row is that of its edge below so many bits,
-and the number above."""
+"""Number of low bits that hold the port of the edge in a packed row's port, if rows are distributed by
+number. The number is in the bits above."""
 
 FIRST_RESULT_PORT = -2
 """The port of packed rows that the driver collects for one sink; others' are below."""
@@ -77,7 +78,7 @@ from, and the position in that; and the rows, as an Arrow record batch of which 
 schema."""
 
 _POSITIONS = 40
-"""How many bits of an arrival are the position. Partitions have 23."""
+"""Number of bits of an arrival that hold the position. The partition has the other 23."""
 
 
 def arrival(partition: int, position: int) -> int:
@@ -112,7 +113,7 @@ def combined_row(bucket: int, state: int, payload: bytes) -> pa.RecordBatch:
 
 
 def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
-    """Of buckets, arrivals and payloads."""
+    """Return keyed rows made of buckets, arrivals and payloads."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, KEYED, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=KEYED)
@@ -130,7 +131,7 @@ def of_one_share(inbox: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def port_payloads(rows: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
-    """The payloads of keyed rows, each behind its bucket and its port: 0 where there is one port."""
+    """Yield bucket, port and payload of each keyed row. The port is 0 if there is only one."""
     ports = rows.column("port").to_pylist() if "port" in rows.schema.names else repeat(0)
     buckets = rows.column("bucket").to_pylist()
     for bucket, port, payload in zip(buckets, ports, rows.column("payload"), strict=False):
@@ -138,6 +139,6 @@ def port_payloads(rows: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
 
 
 def payloads(rows: pa.RecordBatch, by: str) -> Iterator[tuple[int, pa.Buffer]]:
-    """The payloads of rows of any layout, each behind what the row has in the column `by`."""
+    """Yield the value of the column `by` and the payload of each row, in any layout."""
     for label, payload in zip(rows.column(by).to_pylist(), rows.column("payload"), strict=True):
         yield label, payload.as_buffer()

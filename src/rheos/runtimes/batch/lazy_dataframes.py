@@ -31,13 +31,15 @@ def to_dataframe(
 ) -> DataFrame:
     """The rows that reach the plan's one sink, as a DataFrame of the user's own session.
 
-    The plan ends in just one sink operator, of any sink: it is never opened, and stands for the place
-    where the rows leave. They have the columns `connectors.spark.types.spark_schema` of the visible
-    ones there. Nothing runs before the DataFrame is read, with one exception: what several branches of
-    the program read is computed once and kept (`localCheckpoint`) as long as the DataFrame is in use;
-    where it lies behind a shuffle, Spark runs that shuffle now. An error of a task is found in the text
-    of Spark's exception, with its place in the user's code. Raises ConfigurationError for a source that
-    never ends.
+    The plan ends in exactly one sink operator, which is never opened: it marks the place where the rows
+    leave. The DataFrame has the columns `connectors.spark.types.spark_schema` of the visible columns
+    there. Nothing runs before the DataFrame is read, with one exception: rows that several branches of
+    the program read are computed once and kept (`localCheckpoint`) as long as the DataFrame is in use.
+    If they are downstream of a shuffle, Spark runs that shuffle now. The message of Spark's exception
+    contains the error of a task, with its place in the user's code.
+
+    Raises:
+        ConfigurationError: A source never ends.
     """
     plan = _open_ended(bounded_plan(plan))
     [(_, frame)] = Translation(
@@ -47,7 +49,7 @@ def to_dataframe(
         first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
         batch_rows=batch_rows,
         limits=limits or StateConfig(),
-        # A cached DataFrame would stay until someone says so; this goes with who reads it.
+        # Spark keeps a cached DataFrame until it is unpersisted; a checkpoint goes with its readers.
         keep=lambda _, frame: frame.localCheckpoint(eager=False),
         readable_errors=True,
     ).ends()
@@ -82,7 +84,7 @@ def _explain(frame: DataFrame) -> str:
 
 
 def _open_ended(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with its rows leaving where its sink stood."""
+    """Return the plan without its sink: the sink's rows leave the plan."""
     sinks = [operator for operator in plan.operators() if isinstance(operator.spec, SinkSpec)]
     assert len(sinks) == 1, "a DataFrame is of one stream"
     return dataclasses.replace(plan, chains=tuple(_without_sink(chain) for chain in plan.chains))

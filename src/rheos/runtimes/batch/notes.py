@@ -1,4 +1,4 @@
-"""What a subtask of a batch job reports to the driver. Notes travel as rows of Spark's plan."""
+"""Reports of the subtasks of a batch job to the driver. They travel as rows of Spark's plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counted(Note, frozen=True):
 
 
 class Handed(Note, frozen=True):
-    """A task lets so many collected rows go to the driver: these do not travel with the notes."""
+    """The number of collected rows that a task sends to the driver, apart from the notes."""
 
     pieces: int
     rows: int
@@ -44,8 +44,8 @@ class Handed(Note, frozen=True):
 
 
 class Ended(Note, frozen=True):
-    """A task has run its chain to the end; the operator is the chain's head. The driver counts these
-    against the tasks that Spark says it ran."""
+    """A task has run its chain to the end; the operator is the chain's head. The driver compares their
+    number with the number of tasks that Spark reports."""
 
 
 AnyNote = Staged | Counted | Handed | Ended

@@ -1,4 +1,4 @@
-"""How rows leave a task, by the layout that the next step of Spark's plan reads."""
+"""The outlets of a task: one for each layout that the next step of Spark's plan may read."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Rows: TypeAlias = Iterator[pa.RecordBatch]
 
 
 class Outlet(ABC):
-    """Where the rows of one task leave."""
+    """The output of one task."""
 
     @abstractmethod
     def rows(self, edge: int, batch: Batch) -> Rows:
-        """What a batch becomes that is not empty."""
+        """Yield the output rows for a batch that is not empty."""
 
     @abstractmethod
     def note(self, note: bytes) -> Rows:
-        """What carries a note."""
+        """Yield the output rows that carry a note."""
 
     def finish(self) -> Rows:
-        """What is left when all rows have come."""
+        """Yield the remaining output rows. Called after the last row."""
         return iter(())
 
 
@@ -75,7 +75,7 @@ class PackedOutlet(Outlet):
 
 
 class _Collected:
-    """What one sink collects in this task."""
+    """The rows that one sink collects in this task."""
 
     def __init__(self, sink: PlannedOperator, most_bytes: int) -> None:
         self._sink = sink

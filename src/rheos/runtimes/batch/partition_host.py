@@ -1,8 +1,7 @@
 """Runs a chain over one Spark partition: the operators of the other runtimes, fed from Spark's rows.
 
-Everything arrives, the watermark goes to the end, and what the operators leave behind (staged rows,
-counts) travels to the driver as notes. This module runs on the workers and knows Spark by its task's
-number alone.
+All rows arrive, the watermark advances to the end, and the operators' results (staged rows, counts)
+travel to the driver as notes. This module runs on the workers; of Spark it knows its task number only.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def _outlet(task: Task, partition: int) -> Outlet:
 def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
     spec = planned.spec
     if isinstance(spec, ProcessSpec):
-        # Of a key's rows the order of arrival is lost in a shuffle. That of event time is the best
+        # A shuffle loses the order in which a key's rows arrived. That of event time is the best
         # that can be: each row finds the timers before it fired.
         return ProcessOperator(ctx, spec, in_batch=True)
     if isinstance(spec, OperatorSpec):
@@ -119,7 +118,7 @@ def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
 
 
 def _wait_for(begun: Begun) -> None:
-    """Here, what is worked on beside the rows may be waited for."""
+    """Wait for work that runs next to the rows. In batch, waiting is allowed."""
     while not begun.ready():
         # A completion wakes nobody here.
         _wait(min(begun.wake_after_us() or 1000, 1000))

@@ -1,22 +1,21 @@
-"""A program's first filters, for Spark's readers: what Spark keeps is a superset of what passes.
+"""Pushes a program's first filters into Spark's readers, which keep a superset of the rows that pass.
 
-The filter stays where it is, and decides. What Spark is given only spares it rows, so whatever is not
-surely the same in both is left out: of "and" a part that is not known, of "or" all of it. Known are
-comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain text at the begin, at
+The filter stays where it is, and decides. Spark's filter only saves reading rows, so every part that
+might mean something else in Spark is left out: one part of an "and", or the whole of an "or". Known are
+comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain strings at the start, at
 the end or within, joined by "and", "or" and "not".
 
-Nothing of a filter that may fail on a row is given to it: the error is to be found here, too.
+A filter that may fail on a row is not pushed at all, so that the program reports the error.
 
-Four ways in which Spark's readers would drop too much, all seen on Parquet files, are kept off:
+Spark's readers would drop too many rows in four cases, all seen on Parquet files. They are avoided:
 
-- a file's statistics pass over NaN, which is greater than all: `x > 5` would drop a file that holds
-  1.0 and NaN. So wherever NaN passes, `isnan` stands beside it, and the reader is given nothing;
-- dictionaries of a file take -0.0 and 0.0 for two values: equal to zero becomes between the two;
-- a bound in microseconds is cut to a file's milliseconds: `t < 1000.5 ms` would drop 1000. It must
-  be whole in the column's unit;
-- a constant passes through `java.sql`, in which the days from 1582-10-05 to 1582-10-14 are others, and
-  so is a day that the JVM's time zone left out. No time before the Gregorian calendar is given, and no
-  such day.
+- A file's statistics ignore NaN, which is the greatest value: `x > 5` would drop a file that holds 1.0
+  and NaN. So if NaN passes a filter, `isnan` is added to it, and the reader gets no part of it.
+- A file's dictionaries treat -0.0 and 0.0 as two values: "equal to zero" becomes "between the two".
+- A bound in microseconds is truncated to a file's milliseconds: `t < 1000.5 ms` would drop 1000. So a
+  bound must be whole in the column's unit.
+- A constant passes through `java.sql`, which shifts the days from 1582-10-05 to 1582-10-14, and a day
+  that the JVM's time zone skipped. So no time before the Gregorian calendar is pushed, and no such day.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ Columns = Mapping[str, PushColumn]
 
 
 def superset_filter(chain: Chain, schema: pa.Schema, columns: Columns) -> Column | None:
-    """What all rows satisfy that pass one of the filters behind the source at the head of `chain`.
+    """Return a condition that all rows satisfy that pass one of the filters after `chain`'s source.
 
-    None where all rows may. `schema` is the source's; columns that are not in `columns` are not known.
-    The caller sees to it that nothing but the filters looks at the rows (as lateness does).
+    None if any row may pass. `schema` is the source's; columns that are not in `columns` are not known.
+    The caller ensures that nothing but the filters looks at the rows (as lateness does).
     """
     return _Filters(chain, schema, columns).passing(chain.operators[0].routes.get(MAIN, ()))
 
@@ -70,7 +69,7 @@ class _Filters:
         self._columns = columns
 
     def passing(self, routes: Sequence[Route]) -> Column | None:
-        """What is true of every row that one of the routes' readers lets pass."""
+        """Return a condition that holds for every row that one of the routes' readers lets pass."""
         found = [self._of(route) for route in routes]
         if not found or any(each is None for each in found):
             return None
@@ -150,7 +149,7 @@ def _safe(tree: Any) -> bool:
 
 
 def _function_name(function: Any) -> str | None:
-    """Of `{"Boolean": {"IsIn": {...}}}` it is IsIn, of `"Abs"` Abs."""
+    """Return the name of a function: IsIn for `{"Boolean": {"IsIn": {...}}}`, Abs for `"Abs"`."""
     while isinstance(function, dict) and len(function) == 1:
         ((name, function),) = function.items()
         if name not in ("Boolean", "Sql", "StringExpr", "TemporalExpr"):
@@ -193,8 +192,8 @@ class _Translation:
         self._columns = columns
 
     def true_of(self, tree: Any, *, negated: bool) -> Column | None:
-        """What is true of all rows of which the tree is true (negated: false). A row of which it is
-        null is neither."""
+        """Return a condition that holds for rows for which the tree is true (negated: false). If the
+        tree is null for a row, it is neither."""
         match tree:
             case {"Alias": [inner, _]}:
                 return self.true_of(inner, negated=negated)

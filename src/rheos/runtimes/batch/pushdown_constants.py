@@ -24,7 +24,7 @@ INTEGER_NAMES = {
     pa.uint16(): "int",
     pa.uint32(): "bigint",
 }
-"""What Spark calls the integers of Arrow; those without a sign are read as the next wider."""
+"""Spark's names of Arrow's integers. Unsigned integers are read as the next wider type."""
 _UNITS = {"ms": 1000, "us": 1}
 _EPOCH = datetime(1970, 1, 1)
 _GREGORIAN = datetime(1582, 10, 16)
@@ -105,7 +105,7 @@ def _date(day: date) -> Column | None:
 def _timestamp(kind: pa.DataType, given: pl.Datetime, ticks: int) -> Column | None:
     if kind.unit not in _UNITS or given.time_unit not in _UNITS or kind.tz != given.time_zone:
         return None
-    # Of two units Polars compares in the coarser, so a column finer than the constant is cut.
+    # Polars compares in the coarser of two units, so a column finer than the constant is truncated.
     if kind.unit == "us" and given.time_unit == "ms":
         return None
     us = ticks * _UNITS[given.time_unit]

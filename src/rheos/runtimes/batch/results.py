@@ -34,7 +34,7 @@ _LEAST_BYTES = 16 * MIB
 
 
 def passing(planned: PlannedOperator, edge: int) -> PlannedOperator:
-    """What stands in a sink's place, and lets its rows leave by the edge."""
+    """Return an operator that replaces a sink, and lets the sink's rows leave by the edge."""
     port = planned.ports[0]
     return PlannedOperator(
         id=planned.id,
@@ -56,7 +56,7 @@ class HandedOver:
     """By port."""
 
     def of(self, chain: Chain) -> dict[int, PlannedOperator]:
-        """The chain's operators that stand for sinks, by the ports that their rows leave by."""
+        """Return the chain's operators that replace sinks, by the ports of their rows."""
         found = {operator.id: operator for operator in chain.operators}
         return {port: found[sink.id] for port, sink in self.sinks.items() if sink.id in found}
 
@@ -81,7 +81,7 @@ def handed_over(plan: PhysicalPlan) -> HandedOver:
 
 
 def most_bytes(session: SparkSession) -> int:
-    """How much a job can collect through this session's driver."""
+    """Return the number of bytes that a job can collect through this session's driver."""
     heap: int = session._jvm.java.lang.Runtime.getRuntime().maxMemory()
     return max(heap // _SHARE_OF_HEAP, _LEAST_BYTES)
 
@@ -119,7 +119,7 @@ class Results:
             raise too_large(total_bytes, self._limit_bytes).located(site=at.site, operator=at.name)
 
     def ports(self) -> list[int]:
-        """Those by which rows are to come."""
+        """Return the ports by which rows are still to arrive."""
         return [port for port, sink in self._sinks.items() if sink.id in self._promised]
 
     def tables(self, rows: Iterable[tuple[int, bytes]]) -> dict[OperatorId, pa.Table]:

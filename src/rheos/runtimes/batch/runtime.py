@@ -68,8 +68,8 @@ class BatchRuntime:
 
 
 def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
-    """What Spark makes of the plan, as `DataFrame.explain` shows it; nothing is run. Raises
-    ConfigurationError where a source never ends, or Spark is missing."""
+    """Return Spark's plan, as `DataFrame.explain` shows it. Nothing is run. Raises ConfigurationError
+    if a source never ends, or Spark is missing."""
     plan = bounded_plan(plan)
     session = get_session(config, plan.parallelism)
     return explained(session, plan)
@@ -77,7 +77,7 @@ def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
 
 @dataclass
 class _Figures:
-    """What the subtasks of one operator have reported so far."""
+    """Counts that the subtasks of one operator have reported so far."""
 
     records_in: int = 0
     records_out: int = 0
@@ -152,7 +152,7 @@ class BatchJob(WithoutCheckpoints):
     def _note(self, note: notes.AnyNote) -> None:
         figures = self._figures.get(note.operator)
         if figures is None:
-            return  # A union that siblings were put behind: it is none of the user's operators.
+            return  # A union that the planner added upstream of siblings: not the user's operator.
         match note:
             case notes.Staged():
                 figures.staged.append(note.committable)

@@ -27,7 +27,7 @@ from rheos.core.plan.physical import (
 from rheos.core.protocol.ids import ChainId, OperatorId
 
 _Reader = tuple[int | None, tuple[tuple[OperatorId, str, int], ...]]
-"""How wide a chain is, the outputs that it reads, and by which ports."""
+"""A chain's parallelism, and the outputs that it reads with their ports."""
 
 
 def with_shared_reads(plan: PhysicalPlan) -> PhysicalPlan:
@@ -47,7 +47,7 @@ def with_shared_reads(plan: PhysicalPlan) -> PhysicalPlan:
 
 
 def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
-    """In topological order: what siblings read stands before the first of them."""
+    """Return the groups in topological order: the inputs of siblings precede the first of them."""
     outputs = {
         route.edge: (operator.id, tag)
         for operator in plan.operators()

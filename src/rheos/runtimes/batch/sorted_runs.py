@@ -17,14 +17,14 @@ from rheos.core.protocol.state_config import MIB
 
 _BLOCK_ROWS = 1 << 14
 _BLOCK_BYTES = 4 * MIB
-"""About so much of each run is in memory."""
+"""Approximate size in bytes of the part of each run that is in memory."""
 
 _MERGED_AT_ONCE = 16
 """So many runs that follow each other, and were merged equally often, become one: few blocks are in
 memory, and few files are open."""
 
 Rank: TypeAlias = tuple[int, ...]
-"""Where a row stands in an order: the values of its columns."""
+"""A row's position in an order: the values of its columns."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Order:
         return tuple(rows.column(name)[-1].as_py() for name in self.columns)
 
     def until(self, rows: pa.RecordBatch, rank: Rank, including: bool) -> int:
-        """How many of these sorted rows come before a rank; or up to it, itself included."""
+        """Return the number of these sorted rows before a rank, or up to and including it."""
         low, high = 0, rows.num_rows
         for name, value in zip(self.columns, rank, strict=True):
             values = rows.column(name).to_numpy()[low:high]
@@ -76,7 +76,7 @@ class SortedRuns:
             self._write(alike[0][0] + 1, schema, self._merged(alike))
 
     def _runs_alike(self) -> list[tuple[int, str]]:
-        """The last runs, where so many were merged equally often that they are to be one."""
+        """Return the last runs if enough of them were merged equally often to be merged now."""
         last = self._runs[-_MERGED_AT_ONCE:]
         return last if len(last) == _MERGED_AT_ONCE and last[0][0] == last[-1][0] else []
 
@@ -101,7 +101,7 @@ class SortedRuns:
                 blocks = [_blocks(files.enter_context(pa.OSFile(path))) for _, path in runs]
                 heads = {number: next(block) for number, block in enumerate(blocks)}
             while heads:
-                # What stands up to the first end of a head is there whole: the rest comes later.
+                # All rows up to the smallest end of a head are loaded; later rows may not be.
                 rank, ending = min((self._order.last(head), number) for number, head in heads.items())
                 parts = []
                 for number, head in list(heads.items()):

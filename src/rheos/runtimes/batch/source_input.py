@@ -1,4 +1,4 @@
-"""How a source's operator gets its rows within a Spark task."""
+"""The input of a source's operator within a Spark task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SplitInput:
 
     splits: tuple[Split, ...]
     columns: tuple[str, ...] | None = None
-    """Of files: what is read of them. Nobody needs the other columns. None reads all."""
+    """Columns of files that are read, as nothing needs the others. None reads all columns."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SparkRows:
 
 
 SourceInput: TypeAlias = SplitInput | SparkRows
-"""What the driver ships to a source's chain: how its partition's rows are to be read."""
+"""The description, sent by the driver to a source's chain, of how to read its partition's rows."""
 
 
 def source_operator(
@@ -117,7 +117,7 @@ class _PrunedReader(WrappedReader):
 
 
 class _Inbox(Source):
-    """What Spark hands to this task, as a source of one split."""
+    """The rows that Spark passes to this task, as a source of one split."""
 
     bounded = True
 

@@ -1,16 +1,16 @@
-"""Where the rows of a batch job's sources come from, as Spark sees it.
+"""The sources of a batch job as DataFrames.
 
     a DataFrame      itself, as a part of the job's plan; it has no order, so no row of it is late
     Parquet files    Spark's reader, where it reads what the own one does (`footers.py`), and a filter
                      keeps rows from Python or there are too few files for all slots
     other splits     a Spark partition for each, read by the source's own reader
 
-Columns that nobody needs are left out of both (`pruning.py`), and rows that the first filters drop out
-of what Spark reads (`pushdown.py`). Files of lines always have a reader of their own: what
-a bad row is, and in which line it stands, one decoder has to decide in all runtimes.
+Neither reads columns that nothing needs (`pruning.py`). Spark's readers also skip rows that the first
+filters drop (`pushdown.py`). Files of lines always use the source's own reader: one decoder has to
+decide in all runtimes which row is bad, and in which line.
 
-Where the order of a file's rows counts, because lateness is decided by it or an operator sees its rows
-as they come, a file is one Spark partition. Otherwise Spark cuts and joins files as it finds best.
+If the order of a file's rows matters, because it decides lateness or an operator sees rows as they
+arrive, a file is one Spark partition. Otherwise Spark splits and combines files as it sees fit.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ _GLOB = frozenset("{}[]*?\\")
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """What the chain of a source is mapped over."""
+    """The DataFrame over which the chain of a source is mapped."""
 
     frame: DataFrame
     feed: SourceInput
     how: str = ""
-    """Who reads it, and why not Spark where it does not, for `explain`."""
+    """The reader, and if it is not Spark the reason, for `explain`."""
 
 
 def source_frame(session: SparkSession, plan: PhysicalPlan, chain: Chain) -> SourceFrame:
@@ -176,11 +176,11 @@ def _of_files(
     shape = _Shape(frame, read, frozenset(found))
     filtered = ""
     if not _carries_wm(chain):
-        # What is late is decided by all rows, so none may be hidden there.
+        # All rows decide which of them are late, so the reader must not skip any.
         as_declared = [name for name, column in found.items() if column.as_declared]
         filtered = shape.filtered(chain, as_declared)
     if found and not filtered and (whole or len(files) >= session.sparkContext.defaultParallelism):
-        # Of rows that all go to Python, Spark would make rows of its own first, and that takes three
+        # If all rows go to Python, Spark would first convert them to its own rows, and that takes three
         # times as long as to read them there.
         read_there = tuple(found)
         how = f"Parquet, read where it is needed: columns {', '.join(read_there)}"
@@ -274,8 +274,8 @@ def _carries_wm(chain: Chain) -> bool:
 
 
 def _order_counts(plan: PhysicalPlan, chain: Chain) -> bool:
-    """Whether the rows of a file must come together and in its order: where they carry `__wm` or
-    `__split`, or an operator behind sees them as they come."""
+    """Whether the rows of a file must stay together and in order: if they carry `__wm` or `__split`, or
+    a downstream operator sees them as they arrive."""
     main = chain.operators[0].outputs.get(MAIN)
     if _carries_wm(chain) or (main is not None and SPLIT in main.schema.names):
         return True

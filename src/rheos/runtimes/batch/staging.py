@@ -1,6 +1,8 @@
-"""Where the sinks of a batch job keep what is not yet committed: in the checkpoint directory, if the
-program has one, else in a folder of this machine, for as long as the job is there. And where what
-Spark streams is staged, of streams that end: in such a folder, by each run anew."""
+"""The folder in which the sinks of a batch job stage uncommitted output.
+
+It is in the checkpoint directory if the program has one, otherwise on this machine for as long as the
+job runs. Bounded streams of Spark are staged in such a folder, too, anew in each run.
+"""
 
 from __future__ import annotations
 

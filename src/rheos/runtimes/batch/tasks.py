@@ -1,4 +1,4 @@
-"""What the driver ships to the tasks of a batch job: their chain, and how its rows come and leave."""
+"""Descriptions that the driver sends to the tasks of a batch job: their chain, its input and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeyedInput:
     """Shuffled rows, whole keys, one after the other. Packed batches for other ports come first."""
 
     schemas: Mapping[int, pa.Schema]
-    """Of the keyed ports."""
+    """Schemas of the keyed ports."""
     in_turns: bool = True
     """Whether rows of several ports come by event time, or those of one port after those of another."""
 
@@ -55,12 +55,12 @@ class RowsOutput:
     edge: Edge
     schema: pa.Schema
     bucket_bits: int
-    """Hashes are cut into two to the power of so many ranges."""
+    """Hashes are cut into 2 to the power of this number of ranges."""
 
 
 @dataclass(frozen=True)
 class CombinedOutput:
-    """State of the windows behind the one edge there is."""
+    """State of the windows downstream of the chain's only edge."""
 
     windows: PlannedOperator
 
@@ -78,11 +78,11 @@ Output: TypeAlias = PackedOutput | RowsOutput | CombinedOutput | FrameOutput
 
 @dataclass(frozen=True)
 class Task:
-    """What all tasks know."""
+    """Settings that all tasks receive."""
 
     job: JobId
     first_attempt: int
-    """Added to Spark's number of the task attempt, it gives an attempt that was never used before."""
+    """Added to Spark's number of the task attempt, so that the sum was never used before."""
     parallelism: int
     max_parallelism: int
     batch_rows: int
