@@ -1,4 +1,4 @@
-"""What a future of Python is to the mailbox."""
+"""Adapts a Python future to the mailbox's `Completion`."""
 
 from __future__ import annotations
 

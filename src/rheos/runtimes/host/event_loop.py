@@ -1,4 +1,4 @@
-"""The event loop of a worker: asyncio's own, in a thread beside the mailbox."""
+"""The event loop of a worker: asyncio's own, in a thread next to the mailbox."""
 
 from __future__ import annotations
 

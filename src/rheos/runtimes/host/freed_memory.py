@@ -1,8 +1,8 @@
 """Memory that a batch has freed, kept by the process for the next batch.
 
-The C library's allocator takes memory for large arrays from the system and gives it back as soon as
-they are freed. The system zeroes each page that it gives out, so where every batch makes the same large
-arrays, as windows of many keys do, much of the time goes there.
+The C library's allocator maps memory for large arrays from the system and unmaps it as soon as they are
+freed. The system zeroes each page that it maps. If every batch makes the same large arrays, as windows
+of many keys do, much time is spent there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KEPT_BYTES = 64 << 20
 _MAPPED_FROM_BYTES = 32 << 20
 """Larger arrays come from the system, one by one; the C library allows no larger bound."""
 _DEFAULT_BYTES = 128 << 10
-"""What the C library begins with, for both."""
+"""The C library's initial value of both thresholds."""
 
 # Their numbers in malloc.h of glibc.
 _M_TRIM_THRESHOLD = -1

@@ -1,4 +1,4 @@
-"""The real clock, and the I/O executor of a worker: a few threads beside the mailbox."""
+"""The real clock, and the I/O executor of a worker: a few threads next to the mailbox."""
 
 from __future__ import annotations
 

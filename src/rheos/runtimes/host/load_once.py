@@ -1,4 +1,4 @@
-"""What is loaded once in each process of a worker, however many functions and subtasks use it there."""
+"""Objects that are loaded once in each worker process, for all functions and subtasks there."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LoadOnce(Generic[T]):
         """It goes with the program: all copies of it in a process are one."""
 
     def __call__(self) -> T:
-        """What was loaded. The first call in a process loads it, and others wait for that. Raises what
-        the loader raises; then the next call tries again."""
+        """Return the loaded object. The first call in a process loads it, and others wait.
+        Raises what the loader raises; then the next call tries again."""
         try:
             found: T = _loaded[self._id]
             return found

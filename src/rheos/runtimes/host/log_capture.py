@@ -1,4 +1,4 @@
-"""What is logged in a worker, by the program and by libraries: kept until it is sent to the driver."""
+"""Captures the log records of a worker, from the program and libraries, to be sent to the driver."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ SENT_EVERY_S = 0.25
 
 
 class LogCapture(logging.Handler):
-    """Of one slot, from `open` to `close`. It logs from any thread; the slot's own thread takes.
+    """Captures the records of one slot, from `open` to `close`. Any thread may log; only the slot's own
+    thread takes the records.
 
-    Warnings of the program still go to stderr where it has set up no logging: a handler of ours changes
-    nothing of what is seen there. Those of Rheos and of client libraries go to the job's log alone;
-    a message that a client repeats passes once per while.
+    If the program has not configured logging, its warnings still go to stderr: this handler does not
+    change what users see there. Warnings of Rheos and of client libraries go to the job's log only. A
+    message that a client repeats passes once per period.
     """
 
     def __init__(self, level: int) -> None:
@@ -53,7 +54,7 @@ class LogCapture(logging.Handler):
             try:
                 self._lines.append(_line(record))
             except Exception:
-                self.handleError(record)  # Of a message that does not go with its arguments.
+                self.handleError(record)  # The message does not match its arguments.
         else:
             self._dropped += 1
         if not of_client and record.name.partition(".")[0] != "rheos":

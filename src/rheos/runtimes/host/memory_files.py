@@ -1,7 +1,7 @@
-"""Many bytes for another process of this machine: a file in memory, whose descriptor is sent.
+"""Large data for another process of this machine: a file in memory, whose descriptor is sent.
 
-A socket takes so much at once, and the rest when the reader has read: a file has room for all of it.
-The reader copies it, so nothing that the writer does to it later is seen, and no descriptor stays open.
+A socket's buffer is bounded, and its writer has to wait for the reader; a file has room for all of it.
+The reader copies the file, so it sees no later change by the writer, and no descriptor stays open.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ AVAILABLE = hasattr(os, "memfd_create")
 
 
 def write_memory_file(data: pa.Buffer) -> int:
-    """A descriptor of a new file with the bytes; the caller closes it. Raises OSError where there are
-    no more descriptors, or no more memory."""
+    """Return the descriptor of a new file with the bytes. The caller closes it. Raises OSError if
+    descriptors or memory are exhausted."""
     descriptor = os.memfd_create("rheos", os.MFD_CLOEXEC)
     try:
         rest = memoryview(data)

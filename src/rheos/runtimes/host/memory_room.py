@@ -1,4 +1,4 @@
-"""How much memory the processes of this container, or of this machine, may use, and how much they do.
+"""The memory that the processes of this container or machine may use, and the memory that they use.
 
 The kernel kills a process when its control group has reached its limit, or when the machine has no
 memory left. Limits of a group hold for its children, too, so the tightest group decides.
@@ -86,8 +86,8 @@ def _limits(root: Path) -> Iterator[tuple[_Version, Path, int]]:
 
 
 def _groups(root: Path) -> Iterator[tuple[_Version, Path]]:
-    """The groups of this process from its own to the outermost that can be seen. A container sees its
-    own as the outermost, and may be told the path that the machine knows it by, which it cannot see."""
+    """Yield the groups of this process, from its own to the outermost visible one. In a container, that
+    is the container's own group, although the listed path may be the one on the host."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""What is sent to other processes, as bytes: what the user's script (`__main__`) defines goes by value.
+"""Pickles objects for other processes. Definitions of the user's script (`__main__`) go by value.
 
-The pickler is that of PySpark (`pyspark.cloudpickle`), which its workers have, too. It is one file that
-needs nothing of PySpark: where that was not imported, it is read by itself. So a simulated job, which
-sends nothing, finds in milliseconds what would keep its program from being sent.
+The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. It is one file that needs
+nothing of PySpark, so it is loaded alone if PySpark was not imported. So a simulated job, which sends
+nothing, finds out within milliseconds whether its program could not be pickled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a worker's process says of itself: memory, processor time, garbage collection."""
+"""Readings of a worker's process: memory, processor time, garbage collection."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SocketFolder:
 
 
 def in_folder(path: str) -> str:
-    """Where a socket can listen in the folder; nobody else listens there."""
+    """Return a new address in the folder at which a socket can listen."""
     return f"ipc://{path}/{uuid4().hex[:16]}"
 
 

@@ -11,15 +11,15 @@ import zmq
 from rheos.core.errors import ConfigurationError
 
 _HANDSHAKE_WITHIN_MS = 10_000
-"""A connection that has not said by then who it is, is closed."""
+"""Time in ms after which a connection that has not authenticated is closed."""
 _BACKLOG = 128
 
 
 def listen(socket: zmq.Socket[bytes], where: str, max_frame_bytes: int) -> str:
-    """Binds the socket, and returns its address. `where` is "ipc://..." or "tcp://host:*", for a port
-    that is free.
+    """Bind the socket, and return its address. `where` is "ipc://..." or "tcp://host:*", for a free
+    port.
 
-    A frame that says it is larger than `max_frame_bytes` ends its connection. An ipc socket takes
+    A frame that claims to be larger than `max_frame_bytes` ends its connection. An ipc socket accepts
     only processes of this user.
     """
     socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
@@ -32,7 +32,7 @@ def listen(socket: zmq.Socket[bytes], where: str, max_frame_bytes: int) -> str:
     except zmq.ZMQError as error:
         raise ConfigurationError(
             f"a process of the job cannot listen at {where}: {error}",
-            hint="is this an address of its machine? spark.driver.host and SPARK_LOCAL_IP give them",
+            hint="is this an address of its machine? spark.driver.host and SPARK_LOCAL_IP set it",
         ) from error
     return _text(socket.getsockopt(zmq.LAST_ENDPOINT))
 
@@ -44,7 +44,7 @@ def is_of(token: bytes, frame: bytes | memoryview) -> bool:
 
 
 def _only_this_user(socket: zmq.Socket[bytes]) -> None:
-    # Where the system, or this build of ZeroMQ, cannot say, the folder still keeps others out.
+    # If the system, or this build of ZeroMQ, cannot tell, the folder still keeps other users out.
     with contextlib.suppress(zmq.ZMQError):
         socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
 

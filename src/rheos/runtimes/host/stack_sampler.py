@@ -12,14 +12,14 @@ from types import CodeType, FrameType
 from rheos.core.protocol.stacks import MOST_CHARACTERS, MOST_FRAMES, MOST_STACKS, StackProfile
 
 OTHERS = "(others)"
-"""Stands for stacks beyond those that are told apart."""
+"""Name for all stacks beyond the maximum number of different ones."""
 
 
 class StackSampler:
-    """Of one thread. `done` is called from the sampling thread, and hands what was found on."""
+    """Samples the stack of one thread. `done` is called from the sampling thread, with the result."""
 
     def __init__(self, thread_id: int, within: CodeType | None = None) -> None:
-        """Of frames, those of the function `within` and further in."""
+        """Keeps only the frames of the function `within` and of what it calls."""
         self._thread_id = thread_id
         self._within = within
         self._over = threading.Event()
@@ -54,7 +54,7 @@ class StackSampler:
         return True
 
     def close(self) -> None:
-        """What is under way is dropped. Does not wait for longer than one sample."""
+        """Drop the current profile. Waits for at most one sample."""
         self._over.set()
         if self._sampling is not None:
             self._sampling.join(1.0)

@@ -148,7 +148,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _written(self, target: Path, data: bytes) -> Iterator[Path]:
-        """A temporary file beside the target, complete and on the disk."""
+        """Yield a temporary file next to the target, complete and synced to the disk."""
         descriptor, name = self._make_temporary(target.parent)
         temporary = Path(name)
         try:
@@ -264,7 +264,7 @@ class FsspecStore:
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[None]:
-    """The libraries behind fsspec raise errors of their own; a store raises OSError."""
+    """Convert errors: the libraries that fsspec uses raise their own, a store raises OSError."""
     try:
         yield
     except OSError:

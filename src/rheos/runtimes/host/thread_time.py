@@ -1,4 +1,4 @@
-"""What a thread has had of the processor, where the system says it (Linux does, in `schedstat`)."""
+"""Processor time of a thread, if the system reports it (Linux does, in `schedstat`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rheos.core.protocol.ports import ThreadTime
 
 
 class OwnThreadTime:
-    """Of the thread that makes it. To be closed."""
+    """Processor time of the thread that creates it. To be closed."""
 
     def __init__(self) -> None:
         self._file: int | None = None

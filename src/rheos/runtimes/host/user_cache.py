@@ -1,4 +1,4 @@
-"""Where what is made or fetched once for a user is kept. It imports nothing that takes time."""
+"""The folder for things that are made or fetched once per user. Imports only fast modules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def user_cache(what: str) -> Path:
-    """The folder of the user's cache for `what`, which need not be there yet."""
+    """Return the folder of the user's cache for `what`, which may not exist."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "rheos" / what

@@ -1,4 +1,4 @@
-"""Virtual time: it passes only when the world says so."""
+"""Virtual time, which only the world advances."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ class SimDriver:
         self.master = master
         self.launcher = launcher
         self.io = io
-        """What it publishes, beside its master's steps."""
+        """Executor of the driver's publications, which run next to its master's steps."""
         self.dies_at_us: int | None = None
-        """Of a driver that was given up and lives: its process ends then."""
+        """Time at which the process ends, if the driver was given up but still lives."""
         self._clock = clock
         self._busy_until_us = 0
 
     def busy(self, us: int) -> None:
-        """Its process stands still for so long, or for so much longer."""
+        """Pause its process for this time, or extend its pause by this time."""
         self._busy_until_us = max(self._busy_until_us, self._clock.monotonic_us()) + us
 
     def turn(self) -> bool:
@@ -35,7 +35,7 @@ class SimDriver:
         return True
 
     def next_us(self) -> int | None:
-        """When it has something to do by itself."""
+        """Return the time of its next action; None if there is none."""
         if self.master.done:
             return None
         times = [

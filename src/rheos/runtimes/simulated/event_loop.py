@@ -1,5 +1,7 @@
-"""An event loop of asyncio in virtual time: it runs when it is given a turn, and what it waits for has
-come when the clock says so. It has no sockets."""
+"""An asyncio event loop in virtual time.
+
+The world gives it turns, and its timers expire by the virtual clock. It has no sockets.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ _LAST_STEPS = 1000
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """What coroutines see as the running loop; `now_us` is the clock. What is not here, as sockets are,
-    raises NotImplementedError, as asyncio has it."""
+    """The running loop of coroutines; `now_us` is the clock. Methods that it lacks, such as those of
+    sockets, raise NotImplementedError, as asyncio documents."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -30,7 +32,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = 0
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        """Those that are not done, the oldest first."""
+        """Tasks that are not done, the oldest first."""
 
     def turn(self, steps: int = _STEPS_PER_TURN) -> bool:
         """Runs all that can run now; whether there was any."""
@@ -52,7 +54,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return ran
 
     def next_us(self) -> int | None:
-        """When it has something to do, as far as it is known now."""
+        """Return the time of its next known action; None if there is none."""
         if self._ready:
             return self._now_us()
         while self._timers and self._timers[0][2].cancelled():
@@ -127,12 +129,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What nobody asked for is nobody's error."""
+        """Ignore errors of tasks whose result nobody awaits."""
 
 
 class SimEventLoop:
-    """An EventLoop of a simulated slot, which gives it its turns. `delay_us` draws how long it takes
-    until a coroutine begins."""
+    """The EventLoop of a simulated slot, which gives it turns. `delay_us` draws the time in us until a
+    coroutine starts."""
 
     def __init__(self, now_us: Callable[[], int], delay_us: Callable[[], int]) -> None:
         self.loop = VirtualLoop(now_us)  # type: ignore[abstract]

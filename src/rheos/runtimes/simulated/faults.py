@@ -1,4 +1,4 @@
-"""What can go wrong in a simulated world: a swarm of faults, drawn from the seed."""
+"""The faults of a simulated world, drawn from its seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class SimulatedError(OSError):
 
 @dataclass(frozen=True)
 class Faults:
-    """How often each fault strikes, per second of virtual time; 0 never. They stop at `until_us`."""
+    """Rate of each fault, per second of virtual time; 0 means never. Faults stop at `until_us`."""
 
     crash_slot: float = 0.0
-    """A worker dies where it stands."""
+    """A worker dies at once."""
     crash_after_checkpoint: float = 0.0
     """Probability that a worker or the driver dies some ms after a checkpoint has completed: before all
     have heard of it, or later."""
@@ -30,9 +30,9 @@ class Faults:
     commit_error: float = 0.0
     """Probability that a sink's commit fails; see `World.on_commit`."""
     clog: float = 0.0
-    """A channel stands still for a while."""
+    """A channel delivers nothing for a while."""
     freeze: float = 0.0
-    """A worker stands still for a while, and then goes on as if nothing had been."""
+    """A worker freezes for a while, and then continues."""
     slow_network: float = 0.0
     """For a while everything that is sent takes long."""
     clock_jump: float = 0.0
@@ -49,11 +49,11 @@ class Faults:
     die_in_driver_io: float = 0.0
     """The driver likewise: between the log's entry and what follows from it, or within recovery."""
     sleeping_driver: float = 0.0
-    """Probability that a driver that is lost was only cut off: it comes back beside its successor."""
+    """Probability that a lost driver was only cut off, and comes back while its successor runs."""
     lose_slot: float = 0.0
     """A slot is lost for good, with the worker in it; one always stays."""
     clock_skew_ms: float = 0.0
-    """How far the wall clocks of the processes may be apart."""
+    """Maximum difference in ms between the wall clocks of the processes."""
     until_us: int = 3_000_000
 
     @classmethod
@@ -90,8 +90,8 @@ _LIMITS = {
     "lose_slot": (0.2, 0.2, 1.5),
     "clock_skew_ms": (0.4, 100.0, 600_000.0),
 }
-"""Of each kind: in which share of the worlds it is, and between which rates. Each is drawn by itself,
-so that a new kind leaves the others of a seed as they were."""
+"""For each kind: the share of the worlds that have it, and the bounds of its rate. Each kind is drawn
+by itself, so a new kind does not change the others of a seed."""
 
 
 def _draw(rng: Random, share: float, low: float, high: float) -> float:

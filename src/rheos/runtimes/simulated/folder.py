@@ -6,7 +6,7 @@ from rheos.core.protocol.ports import Store
 
 
 class StoreFolder:
-    """Its faults are those of the store it lies in."""
+    """A folder of a store. It has the faults of that store."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._store = store

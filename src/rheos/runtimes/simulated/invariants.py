@@ -1,7 +1,7 @@
-"""What a job has promised, held against what it does to its store and its sinks, write by write.
+"""Checks each write of a job to its store and sinks against the invariants of the protocols.
 
-The numbers are those of docs/protocols/checkpoints.md. Nothing here decides anything: the store's
-writes, the sinks' commits and some messages pass by, and what breaks an invariant is noted.
+docs/protocols/checkpoints.md has the invariants by their numbers. Nothing here decides anything: the
+watch sees the store's writes, the sinks' commits and some messages, and records each violation.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WatchedStore(MemoryStore):
 
 
 class Watch:
-    """Of one job in one store. `violations` says what was broken, and when."""
+    """Watches one job in one store. `violations` lists the broken invariants with their times."""
 
     def __init__(
         self, files: dict[str, bytes], job: JobId, retain: int, clock: SimClock, block: int
@@ -84,9 +84,9 @@ class Watch:
         self._checkpoint = CheckpointId(0)
         self._finished = False
         self._final_us: int | None = None
-        """When the final checkpoint was entered."""
+        """Time of the final checkpoint's log entry."""
         self._late: set[str] = set()
-        """What was written after it."""
+        """Paths that were written after it."""
         self._listed: set[tuple[OperatorId, bytes]] = set()
         self._committed: set[tuple[OperatorId, bytes]] = set()
         self._finished_splits = 0, 0
@@ -139,7 +139,7 @@ class Watch:
         if number >= floor_of(self._newest, self._block) or number == 1:
             self._broken(f"CP42: the entry {path} was deleted, and {self._newest} is the newest")
         if number in self.compacted:
-            return  # What a driver wrote that had slept through the deletion.
+            return  # A driver wrote it that had slept through the deletion.
         if is_mark(number, self._newest, self._block):
             self._broken(f"CP43: the mark {path} was deleted, and {self._newest} is the newest")
         completed = self.completed.get(number)
@@ -249,7 +249,8 @@ class Watch:
                 self._broken(f"CP13: {folder} is a savepoint, and lacks {handle.path or handle.state}")
 
     def published(self, up_to: CheckpointId) -> set[tuple[OperatorId, bytes]]:
-        """What the checkpoints up to this one have listed: it is committed, once that one is."""
+        """Return the committables that the checkpoints up to this one list. They may be committed once
+        that checkpoint is complete."""
         return {
             (handle.operator, handle.payload)
             for entry in self.completed.values()
@@ -302,14 +303,14 @@ class Watch:
         splits: Mapping[OperatorId, Sequence[Split]],
         restore: Restore | None,
     ) -> SplitWatch:
-        """What an attempt that is started reads passes by."""
+        """Return the watch for the splits that a started attempt reads."""
         self._phased = {id for id, some in splits.items() if len({s.phase for s in some}) > 1}
         sources = self._phased | watched_sources(plan, splits).keys()
         known = {id: splits[id] for id in sources}
         return SplitWatch(known, restore, self._files, self._broken)
 
     def finished_splits(self) -> int:
-        """How many splits the newest checkpoint says are read to their ends."""
+        """Return the number of splits that are finished in the newest checkpoint."""
         if not self._counting:
             return 0
         number = self._counting[-1]

@@ -58,7 +58,7 @@ class SimLauncher:
         self._attempt: Attempt | None = None
         self._stopping = False
         self.slow_until_us = 0
-        """What is sent before then takes long."""
+        """Time until which messages are slow."""
         self.slots: list[Slot] = []
         self.zombies: list[Slot] = []
         self.network: SimNetwork | None = None
@@ -130,7 +130,7 @@ class SimLauncher:
         self._emit(message)
 
     def _loses(self) -> bool:
-        """Of messages that may be lost: whether this one is."""
+        """Return whether this message, which may be lost, is lost."""
         return self._faulty and self._rng.random() < self._faults.lose_message
 
     def _emit(self, event: LauncherEvent) -> None:

@@ -52,7 +52,7 @@ class SimNetwork:
         self._clogged[channel] = until_us
 
     def channels(self) -> list[ChannelId]:
-        """Those that have carried anything, sorted."""
+        """Return the channels that have carried anything, sorted."""
         return self._channels
 
     def put(self, channel: ChannelId, header: bytes, payload: Payload) -> None:
@@ -68,7 +68,7 @@ class SimNetwork:
         lane.append((at_us, header, payload))
 
     def arrivals(self, receiver: int, limit: int) -> list[tuple[bytes, Payload]]:
-        """What has arrived for the subtask, in the order of arrival."""
+        """Return the payloads that have arrived for the subtask, in the order of arrival."""
         now_us = self.now_us()
         frames: list[tuple[bytes, Payload]] = []
         for channel in self._receiving(receiver):
@@ -100,7 +100,7 @@ class SimNetwork:
         return taken
 
     def next_us(self, subtask: int) -> int | None:
-        """When the next frame or credit reaches the subtask."""
+        """Return the time at which the next frame or credit reaches the subtask."""
         times = [
             max(lane[0][0], self._clogged.get(channel, 0))
             for channel in self._to.get(subtask, ())

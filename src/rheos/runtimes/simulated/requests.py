@@ -1,4 +1,4 @@
-"""What the users of a simulated job ask of it while it runs."""
+"""Requests of users to a simulated job while it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Requests:
-    """How often each is asked, per second of virtual time; 0 never. None comes after `until_us`."""
+    """Rate of each request, per second of virtual time; 0 means never. Requests stop at `until_us`."""
 
     cancel: float = 0.0
     """The job is cancelled, and started again."""
@@ -17,7 +17,7 @@ class Requests:
     drain: float = 0.0
     """The job is stopped with a savepoint after its input was asked to end."""
     rescale: float = 0.0
-    """The job is to go on with another parallelism, of those that its drivers give it."""
+    """Request to continue with another parallelism, one of those that its drivers use."""
     resume_from_savepoint: float = 0.0
     """Probability that a stopped job is started from its savepoint, and not from its log."""
     leave: float = 0.0

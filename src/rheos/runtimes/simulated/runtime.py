@@ -41,7 +41,7 @@ class SimulatedRuntime:
         # Without faults a job that goes on has a source that never ends.
         turns = MAX_TURNS if self._faults is not None else None
         world = World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
-        # Who lets faults strike knows of restarts.
+        # A user who asks for faults expects restarts.
         return SimulatedJob(world, _reporting(listener) if self._faults is None else listener)
 
 

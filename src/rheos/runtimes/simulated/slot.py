@@ -78,18 +78,18 @@ class Slot:
         self._inbox.append((at_us, message))
 
     def die(self, goes_through: Callable[[], bool]) -> None:
-        """The process ends where it stands; `goes_through` says what of its I/O still takes effect."""
+        """End the process at once. `goes_through` decides which of its I/O takes effect."""
         self._end()
         self._io.perish(goes_through)
 
     def _end(self) -> None:
-        """What it held goes before its disk does: RocksDB waits a second where its folder is gone."""
+        """Release its state before its disk: RocksDB waits for a second if its folder is gone."""
         self.alive = False
         self._engine = None
 
     def next_us(self) -> int:
-        """When the slot has something to do, unless more reaches it before: a turn until then does
-        nothing."""
+        """Return the time of its next action, unless more input reaches it earlier. A turn before that
+        time does nothing."""
         due = self._wake_us
         if self._inbox:
             due = min(due, self._inbox[0][0])

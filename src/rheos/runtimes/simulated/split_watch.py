@@ -22,8 +22,8 @@ from rheos.core.state import format as state_format
 
 
 class SplitWatch:
-    """Of one attempt. `splits` are those of the sources to watch that it begins with. `broken` is
-    called with what breaks an invariant."""
+    """Watches the splits of one attempt. `splits` are the initial ones of the watched sources. `broken`
+    is called with a description of each violation."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class SplitWatch:
 def split_rows(
     handles: Iterable[StateHandle], files: Mapping[str, bytes], folder: str = ""
 ) -> dict[OperatorId, list[dict[str, Any]]]:
-    """What a checkpoint says of the splits of each source."""
+    """Return the state of the splits of each source in a checkpoint."""
     found: dict[OperatorId, list[dict[str, Any]]] = {}
     for handle in handles:
         if handle.state == SPLITS:

@@ -1,5 +1,8 @@
-"""Where the sources of a simulated job write down what is to be read again, and its sinks what is not
-yet committed: real files, for as long as the job is there to be looked at."""
+"""The staging folder of a simulated job.
+
+Its sources store input there that may be read again, and its sinks uncommitted output. These are real
+files, kept as long as the job object exists.
+"""
 
 from __future__ import annotations
 

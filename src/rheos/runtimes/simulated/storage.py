@@ -1,4 +1,4 @@
-"""What the store of a simulated world does wrong: single operations fail, and spells of bad weather."""
+"""The faults of a simulated world's store: single operations fail, and outages last for a while."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Storage:
         self._slow_until_us = 0
 
     def strike(self, happens: Callable[[float], bool]) -> None:
-        """Time has passed: a spell may begin. `happens` says whether a fault of such a rate does."""
+        """Start outages as time passes. `happens` draws whether a fault of a given rate occurs."""
         if happens(self._faults.store_outage):
             self._out_until_us = self._spell_us()
         if happens(self._faults.store_full):
@@ -51,7 +51,7 @@ class Storage:
         return writes and self._rng.random() < self._faults.store_error / 3
 
     def latency_us(self) -> int:
-        """How long the next operation takes, beyond what it always does."""
+        """Return the extra time in us that the next operation takes."""
         if self._clock.monotonic_us() >= self._slow_until_us:
             return 0
         return self._rng.choice([20_000, 100_000, 400_000]) + self._rng.randrange(20_000)

@@ -1,7 +1,7 @@
 """A simulated world: one job, its drivers and workers, virtual time, a seeded scheduler, faults.
 
-The plan, engine, operators, state, checkpoints and master are the real ones. The world decides only
-what happens when. The same seed gives the same trace, of which `trace` is a running hash.
+The plan, engine, operators, state, checkpoints and master are the real ones. The world only schedules
+them. The same seed yields the same trace, of which `trace` is a running hash.
 """
 
 from __future__ import annotations
@@ -64,17 +64,20 @@ class TakenSavepoint:
     final: bool
     """Whether all input had ended."""
     files: Mapping[str, bytes]
-    """Of its folder, by their paths in the store."""
+    """Files of its folder, by their paths in the store."""
     published: frozenset[tuple[OperatorId, bytes]]
     """The committables that sinks had published up to it, over the life of the job."""
 
 
 class World:
-    """Runs one plan to its end. `parallelisms` are those that its drivers give the job, each in turn;
-    the plan's own where there are none. `files` are in the store from the beginning. After `until_ms`
-    of virtual time the input ends, as a drain ends it; or when `until_read` says so of the number of
-    splits that a checkpoint has finished, and the ms of virtual time. None for `max_turns`: the plan
-    may never end. There are `slots` for the job, or as many as the widest of its drivers wants."""
+    """Runs one plan to its end.
+
+    Its drivers use `parallelisms` in turn, by default the plan's own. `files` are in the store from the
+    start. A drain ends the input after `until_ms` of virtual time, or as soon as `until_read` returns
+    true for the number of splits that a checkpoint has finished and the virtual time in ms. If
+    `max_turns` is None, the plan may never end. The job has `slots` slots, by default as many as the
+    largest of its parallelisms.
+    """
 
     def __init__(
         self,
@@ -110,12 +113,12 @@ class World:
         self._until_us = None if until_ms is None else until_ms * 1000
         self._until_read = until_read
         self._end_of_input: tuple[Master, Future[str]] | None = None
-        """Who was asked to end it, and the answer."""
+        """The master that was asked to end the input, and its answer."""
         self._max_turns = max_turns
         self.drained = False
         """Whether anybody has asked for the end of the input."""
         self.rescaled = 0
-        """How often a request for another parallelism was answered well."""
+        """Number of requests for another parallelism that succeeded."""
         self.trace = 0
         self.crashes = 0
         self.drivers = 0
@@ -126,22 +129,22 @@ class World:
         self._acting: SimDriver | Slot | None = None
         self._struck_us = 0
         self._doomed_us: int | None = None
-        """When somebody dies of a checkpoint that has completed."""
+        """Time at which a process dies after a completed checkpoint."""
         self._seen_checkpoints = 0
         self._asked: list[Asked] = []
-        """What is not answered yet."""
+        """Requests without an answer so far."""
         self._stopped = False
         """The job was stopped to be started again."""
         self._most_slots = slots or max(self._parallelisms)
         self._lost_slots = 0
         self._start_us: int | None = None
-        """When the next driver starts, where there is none."""
+        """Time at which the next driver starts, if no driver runs."""
         self._driver = self._start_driver()
         self.store.on_access = self._on_access
 
     @property
     def master(self) -> Master:
-        """Of the driver that was started last."""
+        """Master of the driver that was started last."""
         return self._driver.master
 
     def status(self) -> JobStatus:
@@ -182,8 +185,8 @@ class World:
         return SimDriver(master, launcher, io, self.clock)
 
     def _publishing_us(self) -> int:
-        """How long it takes to publish something on the driver: often longer than to take the next
-        checkpoint."""
+        """Return the time in us of a publication on the driver. It is often longer than the interval
+        until the next checkpoint."""
         return self._rng.choice([1_000, 10_000, 10_000, 80_000, 300_000]) + self._storage.latency_us()
 
     # --- running ----------------------------------------------------------------------------------
@@ -319,7 +322,7 @@ class World:
             self._note(b"%d/%d/%d" % (actor.attempt, actor.subtask, worked))
 
     def _skip_to_next(self) -> None:
-        """Where nobody has anything to do before some moment, time goes there."""
+        """Advance the time to the next action of any process."""
         times: list[int | None] = [slot.next_us() for slot in self._slots()]
         times += [rival.next_us() for rival in self._rivals]
         times.append(self._driver.next_us() if self._start_us is None else self._start_us)
@@ -401,7 +404,7 @@ class World:
             self._asked.append(Asked(After.RESCALE, self.master.request_rescale(width)))
 
     def _hear_answers(self) -> None:
-        """Who asked for a savepoint and was given it counts on it."""
+        """Record savepoints that were answered: the requester relies on them."""
         answered = [asked for asked in self._asked if asked.answer.done()]
         self._asked = [asked for asked in self._asked if not asked.answer.done()]
         for asked in answered:
@@ -444,7 +447,7 @@ class World:
             launcher.crash(slot)
 
     def _free_slots(self) -> int:
-        """Who waits for all slots gets them back once the faults have stopped."""
+        """Return the number of free slots. A driver that needs all slots gets them once faults stop."""
         waits = self._config.min_parallelism is None and not self.faulty
         return self._most_slots - (0 if waits else self._lost_slots)
 
@@ -497,7 +500,7 @@ class World:
             self._lose_driver()
 
     def _strikes_driver_after_checkpoint(self) -> bool:
-        """Where a checkpoint has completed: whether the driver dies of it. A worker may do so later."""
+        """Return whether the driver dies now, after a completed checkpoint. A worker may die later."""
         completed = len(self.watch.completed)
         if completed == self._seen_checkpoints:
             return False

@@ -25,7 +25,8 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "ARROW_IO_THREADS": "1",
 }
-"""What holds the libraries of a worker to one thread; some look at it when they are imported."""
+"""Environment variables that limit a worker's libraries to one thread. Some libraries read them when
+they are imported."""
 
 _MODULE = "rheos.runtimes.spark.daemon"
 _LOOK_EVERY_S = 0.005

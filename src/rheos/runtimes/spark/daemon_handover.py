@@ -1,11 +1,11 @@
-"""How the daemon that Spark has started hands over to one that was started ahead (`daemon_ahead`).
+"""Handover from the daemon that Spark has started to the one that was started early (`daemon_ahead`).
 
-It connects to the other's socket, passes on all that Spark has given it (its streams, environment,
-arguments and paths), and then only waits for the other's end: to Spark it is the daemon. Only the first
-to connect is taken over; one that comes later, or finds nobody, does the work itself. Spark ends its
-daemon by closing its input, which is the other's by then.
+Spark's daemon connects to the socket of the early one, passes on everything that it received from Spark
+(streams, environment, arguments and paths), and then only waits for the other's end: to Spark it is the
+daemon. Only the first that connects hands over. A later one, or one that finds no early daemon, does
+the work itself. Spark ends its daemon by closing its input, which belongs to the early one by then.
 
-It imports little: Spark waits for it.
+It imports little, because Spark waits for it.
 """
 
 from __future__ import annotations

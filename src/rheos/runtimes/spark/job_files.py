@@ -1,7 +1,7 @@
 """The files and folders of a job (`Environment(files=...)`), brought to Spark's workers.
 
-Workers of the driver's own machine read them where they lie. To others Spark brings them, beside the
-rest of an application's files: into one folder, by the last part of their paths.
+Workers on the driver's machine read them in place. Spark copies them to other workers, together with
+the rest of an application's files: into one folder, under the last part of their paths.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _BROUGHT = "brought by spark:"
 
 
 def brought(context: SparkContext, job: JobContext) -> JobContext:
-    """What the workers are given of the job. Raises ConfigurationError where two files are called the
-    same."""
+    """Return the job's context for the workers. Raises ConfigurationError if two files have the same
+    name."""
     if not job.files or is_local(context):
         return job
     files: dict[str, str] = {}

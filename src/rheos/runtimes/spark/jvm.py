@@ -1,4 +1,4 @@
-"""What is said where the JVM of Spark's driver has ended."""
+"""The error for a JVM of Spark's driver that has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rheos.core.errors import ConfigurationError, JobFailedError
 
 _EXITS_WITHIN_S = 5.0
 _OUT_OF_MEMORY = 52
-"""The exit code by which Spark says so."""
+"""Spark's exit code after an OutOfMemoryError."""
 
 _MORE_MEMORY = (
     "give it more memory: spark.driver.memory, by PYSPARK_SUBMIT_ARGS='--driver-memory 8g "
@@ -20,7 +20,7 @@ _MORE_MEMORY = (
 
 
 def jvm_lost(error: BaseException) -> JobFailedError | None:
-    """What to say of an error where the JVM has ended; None where it is another."""
+    """Return the error to raise if the JVM has ended; None if `error` has another cause."""
     lost = isinstance(error, Py4JNetworkError | ConnectionError)
     process = _process()
     if process is None:

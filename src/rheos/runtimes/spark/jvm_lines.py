@@ -9,7 +9,7 @@ import logging
 import re
 
 LOGGER = logging.getLogger("rheos.jvm")
-"""What the JVM of Spark logs. Its lines are for logs alone; users see its failures as errors."""
+"""Logger for the lines that Spark's JVM logs. Users see its failures as errors."""
 LOGGER.addHandler(logging.NullHandler())
 _LOGGED = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
 _AT_THE_START = re.compile(
@@ -24,7 +24,7 @@ class JvmLines:
 
     def __init__(self) -> None:
         self._level: int | None = None
-        """That of the JVM's line before this one; None after a line of somebody else."""
+        """Level of the JVM's previous line; None after a line from elsewhere."""
 
     def level(self, line: str) -> tuple[int, str] | None:
         """Return the level and the message of a line that the JVM logs; None for any other line."""

@@ -1,5 +1,7 @@
-"""What the JVM of Spark's driver is started with. It imports nothing of PySpark: the JVM may be started
-before that (`ahead`)."""
+"""Options of the JVM of Spark's driver.
+
+This module imports nothing of PySpark, because `early_start` may start the JVM before that.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def jvm_settings(java_version: str, given: str = "") -> dict[str, str]:
 
 
 def local_environment() -> dict[str, str]:
-    """What a JVM on one machine finds in its environment beside the user's own."""
+    """Return environment variables for a JVM on this machine, in addition to the user's own."""
     ours = {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -67,8 +69,8 @@ def workers_run_this_python() -> bool:
 
 
 def surroundings() -> tuple[dict[str, str], str]:
-    """What a process that is started here can see. Names of one underscore are libraries' own: Polars
-    sets one as it is imported."""
+    """Return the environment and folder of a process that is started here. Names with a leading
+    underscore are left out: libraries set them, such as Polars when it is imported."""
     seen = {**os.environ, **local_environment()}
     return {name: value for name, value in seen.items() if not name.startswith("_")}, os.getcwd()
 
@@ -89,7 +91,7 @@ def _quiet_log() -> list[str]:
 
 
 def require_java() -> str:
-    """What it says of its version."""
+    """Return Java's description of its version. Raises ConfigurationError if Java is missing."""
     return find_java("Spark")[1]
 
 
@@ -99,7 +101,7 @@ def find_java(of: str) -> tuple[str, str]:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or shutil.which(java) is None:
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
-        raise ConfigurationError(f"{of} runs on Java, and there is none {where}", hint=_INSTALL_JAVA)
+        raise ConfigurationError(f"{of} needs Java, which was not found {where}", hint=_INSTALL_JAVA)
     said = _version(java)
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version and int(version.group(1)) < 17:

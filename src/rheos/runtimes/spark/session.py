@@ -43,7 +43,7 @@ _SETTINGS = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "60",
     "spark.python.worker.reuse": "true",
-    # What is kept of a batch job is written in pieces of megabytes: Java's serializer would hold the
+    # Rows that a batch job keeps are written in pieces of megabytes: Java's serializer would hold the
     # last hundred of them.
     "spark.serializer.objectStreamReset": "1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
@@ -58,7 +58,7 @@ _ours: tuple[SparkContext, int] | None = None
 _started_jvm = False
 """Whether the JVM of this process was started for such a context."""
 _daemon: DaemonAhead | None = None
-"""Where its workers are to be forked from."""
+"""The daemon from which the workers of this session are forked."""
 
 
 def get_context(config: JobConfig, slots: int) -> SparkContext:
@@ -88,8 +88,8 @@ def get_context(config: JobConfig, slots: int) -> SparkContext:
 
 
 def get_session(config: JobConfig, slots: int) -> SparkSession:
-    """The session to run in: `config.spark`, the active one, or one that is made on the context of
-    `get_context`, which says what is raised. It is active in this thread then."""
+    """Return the session to run in: `config.spark`, the active one, or a new one on the context of
+    `get_context`. It becomes active in this thread. Raises what `get_context` raises."""
     context = get_context(config, slots)
     session = found_session(config) or _interruptible(lambda: SparkSession(context))
     activate(session)
@@ -143,13 +143,13 @@ def _checked(session: Any) -> SparkSession:
     if "connect" in type(session).__module__:
         raise ConfigurationError(
             "this is a Spark Connect session, which cannot run long-lived tasks",
-            hint="give a classic session, on the driver of the cluster: unset SPARK_REMOTE and "
+            hint="pass a classic session, on the driver of the cluster: unset SPARK_REMOTE and "
             "spark.api.mode=connect",
         )
     assert isinstance(session, SparkSession)
     if session.sparkContext._jsc is None:
         raise ConfigurationError(
-            "the given Spark session has been stopped", hint="make a new one, or give none"
+            "the given Spark session has been stopped", hint="make a new one, or pass none"
         )
     return session
 
@@ -192,7 +192,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     try:
         with _environment(surroundings):
             context = _interruptible(make)
-        early_start.discard()  # What it had no use for.
+        early_start.discard()  # Ends processes that the context did not use.
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be made on the master {master!r}",
@@ -206,7 +206,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
 
 
 def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
-    """Where it finds Rheos, Spark's daemon will, too, and is to be ours."""
+    """Start our daemon early, and return it. None if Spark's daemon would not find Rheos."""
     if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
         return None
     daemon = early_start.take_daemon()
@@ -242,7 +242,7 @@ def _local_settings(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     return {
-        # Of local-cluster: an executor that was lost is replaced, however often.
+        # For local-cluster: a lost executor is replaced, however often.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -303,9 +303,9 @@ def single_threaded_workers(context: SparkContext) -> Iterator[None]:
 
 
 def _interruptible(work: Callable[[], T]) -> T:
-    """Does it in a thread beside. Ctrl-C then ends the wait for it, and not a call into the JVM, which
-    would show a trace; nor does PySpark, away from the main thread, set a handler of Ctrl-C that
-    cancels every job of the session."""
+    """Do the work in another thread. Ctrl-C then ends the wait for it instead of a call into the JVM,
+    which would print a trace. Outside the main thread PySpark also sets no handler of Ctrl-C, which
+    would cancel every job of the session."""
     done: Future[T] = Future()
 
     def run() -> None:

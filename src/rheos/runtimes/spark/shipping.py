@@ -1,4 +1,4 @@
-"""How code gets to Spark's Python workers, and how errors come back from them."""
+"""Sends code to Spark's Python workers, and receives their errors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> Worker
     """A function for `mapInArrow`, or `mapPartitions`, that runs `entry` ("package.module:function") on
     the worker.
 
-    `entry` is called with `payload` and what comes in: Arrow's batches, or rows. The worker first
-    learns the driver's `sys.path`, so that modules beside the job file are found when the payload is
-    unpickled. An error of `entry` reaches the driver in a form that `worker_error` reads; where it is
-    to be `readable`, its own text stands before that.
+    `entry` is called with `payload` and the input: Arrow's batches, or rows. The worker first receives
+    the driver's `sys.path`, so that it finds modules next to the job file when it unpickles the
+    payload. An error of `entry` reaches the driver in a form that `worker_error` reads. If it is to be
+    `readable`, its own text precedes that form.
     """
     paths = [path for path in sys.path if path]
 
@@ -63,13 +63,13 @@ def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> Worker
 
 
 def sealed(error: RheosError) -> str:
-    """The error as text that survives the JVM."""
+    """Return the error as a string that survives the JVM."""
     data = error_data.encode(ErrorData.of(error))
     return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
 
 
 def _unsealed(text: str) -> RheosError:
-    """What comes back is data, whoever has written it: a text of a user's error may look like ours."""
+    """Decode an error. It is data, never code: the message of a user's error may look like ours."""
     try:
         return error_data.decoder.decode(base64.b64decode(text)).error()
     except ValueError as unreadable:
@@ -77,8 +77,8 @@ def _unsealed(text: str) -> RheosError:
 
 
 def worker_error(error: BaseException) -> RheosError:
-    """What really failed, from what Spark raised: an error of a task, or the end of the JVM. Anything
-    else than these becomes a JobFailedError with the Python part of Spark's message."""
+    """Return the cause of an error that Spark raised: an error of a task, or the end of the JVM. Any
+    other error becomes a JobFailedError with the Python part of Spark's message."""
     if isinstance(error, RheosError):
         return error
     ended = jvm_lost(error)

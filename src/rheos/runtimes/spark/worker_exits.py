@@ -1,7 +1,7 @@
-"""Which signal has killed a Python worker.
+"""Finds out which signal has killed a Python worker.
 
 Only the daemon that forked a worker can know it, so the daemon writes it to stderr as a line. With a
-local master that is the stderr of the JVM, whose lines the driver reads (`spark.ahead`); on a cluster
+local master that is the stderr of the JVM, whose lines the driver reads (`jvm_lines`); on a cluster
 the line is in the executor's log.
 """
 
