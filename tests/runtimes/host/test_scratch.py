@@ -105,7 +105,7 @@ def test_a_forked_process_leaves_the_folder_to_its_owner(tmp_path: Path) -> None
 
 def test_no_temporary_folder_is_made_in_another_way() -> None:
     """Such a folder would stay after a kill. Those that are listed are removed otherwise."""
-    source = Path(scratch.__file__).parents[1]
+    source = Path(scratch.__file__).parents[2]
     known = {
         "cli/benchmarks/driver.py",
         "cli/benchmarks/soak.py",
@@ -115,9 +115,9 @@ def test_no_temporary_folder_is_made_in_another_way() -> None:
         "runtimes/host/socket_folder.py",  # Swept by a lock within it.
         "testing/connector_kit/sink_rules.py",
         "testing/harness.py",
-        "testing/servers/jars.py",
-        "testing/servers/postgres.py",  # The keeper of a server removes its folder.
-        "testing/servers/server.py",
+        "ops/servers/jars.py",
+        "ops/servers/postgres.py",  # The keeper of a server removes its folder.
+        "ops/servers/server.py",
     }
     found = {
         path.relative_to(source).as_posix()

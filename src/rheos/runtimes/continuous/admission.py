@@ -35,8 +35,8 @@ _EVENTS = (
 
 
 class Admission:
-    """Of the one socket of the context that listens. A thread of its own answers until `close`, so that
-    a process that is busy keeps no one of its own waiting."""
+    """Admits connections to the listening socket of a context. Its own thread answers until `close`,
+    so that a busy process does not keep peers of its job waiting."""
 
     def __init__(
         self,
@@ -48,10 +48,13 @@ class Admission:
         peers: int,
         most: int | None = None,
     ) -> None:
-        """Makes the socket listen. `peers` is how many connections of the job's own may come, `most`
-        how many may be there with those of strangers; None takes a part of the file handles. Where so
-        many are there, the next ones are sent away. Those that never say who they are go by themselves,
-        and a process of the job tries again."""
+        """Make the socket listen.
+
+        `peers` is the maximum number of connections of the job's own processes. `most` is the maximum
+        number of all connections, unauthenticated ones included; None takes a share of the file
+        handles. Further connections are refused, and a process of the job tries again. Connections
+        that never authenticate are closed after a time limit.
+        """
         self._listening = listening
         self._security = security
         self._zap: zmq.Socket[bytes] = context.socket(zmq.REP)
@@ -107,7 +110,7 @@ class Admission:
                     message = parse_monitor_message(event)
                     self._note(message["event"], message["value"])
             except Exception as error:
-                # `check` says so: one that answers nobody would keep all out.
+                # `check` raises it: an admission that answers nobody would keep everyone out.
                 self._failure = unexpected(error)
         for asked in (self._zap, self._events, self._over):
             asked.close(linger=0)

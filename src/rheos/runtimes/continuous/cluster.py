@@ -1,4 +1,4 @@
-"""What a Spark application can give a long-running job: slots, and addresses to reach each other."""
+"""Resources that a Spark application has for a long-running job: slots, and addresses of its hosts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def driver_host(context: SparkContext) -> str:
 
 
 def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> None:
-    """Raises ConfigurationError where the master cannot run `parallelism` tasks at once, and `beside`
-    more for the Spark jobs that publish what the job writes.
+    """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and `beside` more
+    for the Spark jobs that publish the job's output.
 
-    On a cluster it waits, for a bounded time, until the executors have registered.
+    On a cluster, wait for a bounded time until the executors have registered.
     """
     conf = context.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
@@ -45,8 +45,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
             )
             fitting = max(have - beside, 1)
             raise ConfigurationError(
-                f"the job needs {needed} slots{besides}, and the master "
-                f"{context.master!r} gives {have}",
+                f"the job needs {needed} slots{besides}, and the master {context.master!r} has {have}",
                 hint=f"lower the parallelism to {fitting}, or give the master more cores, "
                 f"such as local[{parallelism + 1}]",
             )
@@ -54,7 +53,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
 
 
 def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
-    """How many the job may come to have, where the master is made for it."""
+    """Return the maximum number of slots of the job, for a master that is made for it."""
     if config.scaling is None:
         return plan.parallelism
     most = config.scaling.most
@@ -62,8 +61,8 @@ def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
 
 
 def slots(context: SparkContext) -> int:
-    """How many tasks can run at once, with the executors there are now: what Spark itself goes by
-    before it lets a barrier stage begin."""
+    """Return the number of tasks that the current executors can run at once. Spark uses the same number
+    to decide whether a barrier stage may start."""
     in_jvm = context._jsc.sc()
     profile = in_jvm.resourceProfileManager().defaultResourceProfile()
     return int(in_jvm.maxNumConcurrentTasks(profile))

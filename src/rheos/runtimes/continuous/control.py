@@ -1,15 +1,15 @@
 """The control channel between the driver and its workers: joining, messages, leases.
 
-A worker says `Join`; once all have, the driver sends each a `Welcome` with everyone's data address.
+Each worker sends `Join`. Once all have, the driver sends each a `Welcome` with all data addresses.
 Then the two exchange the messages of `rheos.core.protocol.control`, and each sends a `Heartbeat` from
 a thread of its own: neither a slow function nor a slow store silences it. A side that has not heard of
-the other for the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So
+the other for the heartbeat timeout abandons it: the driver ends the attempt, the worker its process. So
 a worker that was frozen or cut off leaves as soon as it comes back, whatever waits to be read (CP6).
 
-A message is one frame: the job's token, the version of this protocol, MessagePack. Whoever reads one
-compares the token before anything else, and drops and counts what has another (EX3).
+A message is one frame: the job's token, the version of this protocol, MessagePack. The reader compares
+the token before anything else, and drops and counts frames with another token (EX3).
 
-Here is what is sent, and in which frames; the two ends are `control_client` and `control_server`.
+This module has the messages and their frames; the two ends are `control_client` and `control_server`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.host.sockets import is_of
 
 _HEARTBEATS = 5
-"""How many fit into the timeout, at least."""
+"""Minimum number of heartbeats within the timeout."""
 _HEARTBEAT_S = 0.5
 
 
 def wait_ms(until: float, now: float) -> int:
-    """How long a poll waits until that time, by `time.monotonic`."""
+    """Return the time in ms that a poll waits until `until`. Both times are of `time.monotonic`."""
     return max(math.ceil((until - now) * 1000), 0)
 
 
@@ -94,8 +94,8 @@ def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
 
 
 def body_of(token: bytes, frame: bytes, of: str) -> bytes | None:
-    """What lies behind the token and the version; None where a stranger has sent the frame. Raises
-    TransportError where the other end has another version."""
+    """Return the part of the frame after the token and the version; None if an unauthenticated peer
+    sent it. Raises TransportError if the other end has another version."""
     if not is_of(token, frame):
         return None
     version = frame[len(token) : len(token) + 1]

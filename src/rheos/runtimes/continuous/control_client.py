@@ -30,9 +30,9 @@ from rheos.runtimes.continuous.control import (
 from rheos.runtimes.continuous.security import Security
 
 _LAST = b""
-"""From the main thread: behind it comes nothing."""
+"""The last message; sent by the main thread."""
 _GRACE_S = 5.0
-"""How long a worker that was asked to stop may take before its process ends without it."""
+"""Time that a worker may take to stop on request, before its process ends anyway."""
 
 
 class ControlClient:
@@ -103,7 +103,7 @@ class ControlClient:
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Where it fails, the main loop fails by it: without a lease the slot must not go on."""
+        """Run the thread. If it fails, the main loop fails, as a slot must not run without a lease."""
         try:
             self._keep_lease()
         except Exception as error:
@@ -127,7 +127,7 @@ class ControlClient:
             if self._forward():
                 return
             now = time.monotonic()
-            # What waits to be read comes too late where this process stood still for so long.
+            # After so long a pause of this process, the messages in its socket are outdated.
             if now - heard > timeout_s and stop_by is None:
                 stop_by = now + _GRACE_S
                 self._stop()

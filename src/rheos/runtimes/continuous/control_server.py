@@ -116,7 +116,7 @@ class ControlServer:
         self._workers: dict[int, bytes] = {}
         self._addresses: dict[int, str] = {}
         self._heard: dict[bytes, float] = {}
-        """When each worker was last heard of; without those that were given up."""
+        """Time of the last message of each worker, except for abandoned ones."""
         self._beat = 0.0
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
         self._thread.start()
@@ -142,7 +142,8 @@ class ControlServer:
         self._arrived.set()
 
     def poll(self) -> list[FromServer]:
-        """What has come since the last call, in order. Does not wait. Raises what failed the thread."""
+        """Return the events since the last call, in order, without waiting. Raises the error that ended
+        the thread."""
         if self._failure is not None:
             raise self._failure
         messages: list[FromServer] = []
@@ -151,7 +152,7 @@ class ControlServer:
         return messages
 
     def strangers(self) -> int:
-        """How many frames and connections of strangers were dropped so far. For any thread."""
+        """Return the number of dropped frames and connections of unauthenticated peers. For any thread."""
         return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def close(self) -> None:
@@ -163,14 +164,14 @@ class ControlServer:
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.put(order)
-        # Where one wake-up waits already, it is enough.
+        # One pending wake-up is enough.
         with contextlib.suppress(zmq.Again):
             self._wake.send(b"", zmq.NOBLOCK)
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Where it fails, the master fails by it, and the job with that: never in silence."""
+        """Run the thread. If it fails, the master fails, and with it the job, never silently."""
         try:
             self._serve()
         except Exception as error:
@@ -197,7 +198,7 @@ class ControlServer:
                 self._orders.get()()
             now = time.monotonic()
             if now - before > self._every_s + 1.0:
-                # It was this process that stood still: what the workers said meanwhile is on its way.
+                # This process was paused: the workers' messages of that time are still to be read.
                 self._heard = dict.fromkeys(self._heard, now)
             before = now
             while self._socket.poll(0):
@@ -222,7 +223,8 @@ class ControlServer:
         self._arrived.set()
 
     def _read(self, frames: list[bytes], now: float) -> None:
-        """EX3: strangers are dropped. A worker of ours that says what cannot be read is given up."""
+        """Read a message. Frames of unauthenticated peers are dropped (EX3). A worker of the job that
+        sends an unreadable message is abandoned."""
         try:
             body = body_of(self._token, frames[1], "a worker") if len(frames) == 2 else None
             if body is None:

@@ -27,7 +27,7 @@ class FramedTransport(ABC):
     `waker` gives."""
 
     address: str
-    """Where the others connect."""
+    """Address to which the other subtasks connect."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class FramedTransport(ABC):
         self._received: dict[ChannelId, int] = {}
         self._local: deque[tuple[ChannelId, Element]] = deque()
         self._owed: dict[tuple[int, int], int] = {}
-        """Credits to give back, by (sender, edge); sent together when the step reads next."""
+        """Credits to return, by (sender, edge). They are sent together at the next read."""
 
     # --- what carries it --------------------------------------------------------------------------
 
@@ -60,7 +60,8 @@ class FramedTransport(ABC):
 
     @abstractmethod
     def waker(self) -> Callable[[], None]:
-        """What wakes `wait`, from any thread, and does nothing once this is closed. Called once."""
+        """Return a function that wakes `wait` from any thread, and does nothing after `close`. Called
+        once."""
 
     @abstractmethod
     def _sleep(self, timeout_us: int) -> None:
@@ -81,7 +82,7 @@ class FramedTransport(ABC):
 
     @abstractmethod
     def _take_credits(self) -> Iterable[tuple[int, bytes]]:
-        """The credits that have arrived, each with the receiver that gives it."""
+        """Return the credits that have arrived, each with the receiver that granted it."""
 
     @abstractmethod
     def close(self) -> None:

@@ -68,7 +68,7 @@ class SparkLauncher:
         version: str,
         beside: int = 0,
     ) -> None:
-        """`beside` slots are left to the Spark jobs that publish what the job writes."""
+        """`beside` is the number of slots reserved for the Spark jobs that publish the job's output."""
         self._beside = beside
         self._plan = plan
         self._config = config

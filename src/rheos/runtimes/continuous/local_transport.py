@@ -1,8 +1,8 @@
 """The exchange on one machine: Arrow IPC over Unix sockets, without a thread between the two ends.
 
 Each subtask listens in the job's own folder, and connects to every peer: frames go out on the
-connection that it made, and credits come back on it. Large payloads lie in files in memory, whose
-descriptor travels. What a socket does not take at once is kept, in its order; credits bound it.
+connection that it made, and credits come back on it. Large payloads are in files in memory, whose
+descriptors are sent. Data that a socket does not accept at once is queued; credits bound the queue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ through it takes half of the time of a file in memory, beyond it twice."""
 _MAX_DESCRIPTORS = 256
 """So many payloads may be on their way to a subtask for that: a process may not open many files."""
 _STRANGERS_AT_ONCE = 128
-"""Connections that have not said who they are. Another one takes the place of the oldest."""
+"""Maximum number of unauthenticated connections. A new one replaces the oldest."""
 _MAX_SELECTED = 1024
 """`select` takes no descriptor from here on."""
 
@@ -83,7 +83,7 @@ class LocalTransport(FramedTransport):
         self._waker = _Waker()
         self._listener = _listening(path, max(parallelism, _STRANGERS_AT_ONCE))
         self._unknown: dict[socket.socket, bytes] = {}
-        """Connections that have not said who they are, the oldest first, and what they have said."""
+        """Unauthenticated connections, the oldest first, and the bytes that they have sent."""
         self._incoming: dict[int, _Incoming] = {}
         self._outgoing: dict[int, _Outgoing] = {}
         self._frames: deque[Sequence[Part]] = deque()
@@ -194,7 +194,7 @@ class LocalTransport(FramedTransport):
         return lambda _: self._greeted(made)
 
     def _greeted(self, made: socket.socket) -> None:
-        """EX3: nothing that is said is looked at before the token."""
+        """Read a connection's greeting. Nothing is parsed before the token is verified (EX3)."""
         said = self._unknown.get(made)
         if said is None:
             return  # It was refused since its event was seen.
@@ -283,8 +283,8 @@ class _Connection:
             taken = max(taken - len(part), 0)
 
     def _write(self, parts: Sequence[Part], descriptor: int | None) -> int:
-        """How many bytes were taken. The descriptor went with the first. Raises OSError where too many
-        descriptors are on their way."""
+        """Write, and return the number of bytes that the socket accepted. The descriptor goes with the
+        first byte. Raises OSError if too many descriptors are in flight."""
         try:
             if descriptor is None:
                 return self._socket.sendmsg(parts)
@@ -318,7 +318,7 @@ class _Connection:
         self._selector.modify(self._socket, events, self._selector.get_key(self._socket).data)
 
     def leave(self) -> None:
-        """The other end has gone: the driver says what that means."""
+        """Close after the other end has gone. The driver decides what follows."""
         if not self.gone:
             self.gone = True
             self._selector.unregister(self._socket)
@@ -365,7 +365,7 @@ class _Incoming(_Connection):
         self.send((credit,))
 
     def frames(self) -> list[Sequence[Part]]:
-        """Those that have arrived. Raises TransportError where a peer sends what is no frame."""
+        """Return the frames that have arrived. Raises TransportError if a peer sends anything else."""
         found: list[Sequence[Part]] = []
         for _ in range(_READS_AT_ONCE):
             try:
@@ -382,7 +382,7 @@ class _Incoming(_Connection):
                 break
             found += [self._parts(frame) for frame in self._cutter.cut(data)]
             if len(data) < _READ_BYTES and not ancillary:
-                break  # That was all. A read ends where one with a descriptor does.
+                break  # Nothing is left. A read also ends after bytes with a descriptor.
         return found
 
     def _take_descriptors(self, ancillary: Sequence[tuple[int, int, bytes]], flags: int) -> None:

@@ -59,13 +59,13 @@ from rheos.runtimes.spark.session import (
 
 _LISTEN_EVERY_S = 1.0
 _LONGEST_WAIT_MS = 250
-"""Between two steps: what is due by the second, as the listener is, is looked at so often."""
+"""Maximum time in ms between two steps, for things that are due about every second."""
 _LOOK_S = 0.02
 _SESSION_AFTER_S = 5.0
 """At most. It takes Spark a second or more to make one."""
 _STOP_TIMEOUT_S = 60.0
 _LAST_EVENTS = 20
-"""Of the story, in the error where the driver itself fails."""
+"""Number of decisions shown in the error if the driver itself fails."""
 
 
 class ContinuousRuntime:
@@ -83,7 +83,7 @@ class ContinuousRuntime:
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         if config.until_now:
             plan = as_of_now(plan)
-        # What must first be written down is looked for when that is done.
+        # Sources that are staged are resolved when they are staged.
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # It begins with nothing: that need not wait for Spark.
@@ -102,8 +102,8 @@ class ContinuousRuntime:
         return ContinuousJob(plan, config, splits, context, session, listener)
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:
-        """A user finds a session beside the job. The job needs none: so its workers come first, and
-        what fails here is no matter of the job."""
+        """Make a session for the user, next to the job. The job needs none, so its workers start first,
+        and a failure here does not concern the job."""
         with contextlib.suppress(Exception):
             if found_session(config) is None:
                 deadline = time.monotonic() + _SESSION_AFTER_S
@@ -131,7 +131,7 @@ class ContinuousJob:
             self._temporary.close()
             raise ConfigurationError(
                 "on a cluster the job needs a checkpoint directory that every executor reaches",
-                hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
+                hint='pass one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
         directory = str(config.checkpoint_dir) if self._temporary is None else self._temporary.path
         staged = f"{directory.rstrip('/')}/{safe_name(config.job)}/staged"
@@ -181,7 +181,7 @@ class ContinuousJob:
             raise
 
     def _staged(self, plan: PhysicalPlan, folder: str, directory: str) -> PhysicalPlan:
-        """The staged rows lie beside the job's checkpoints, and stay as long as those."""
+        """Stage rows next to the job's checkpoints, for as long as those exist."""
         try:
             check_writable(open_store(directory), directory)
             return staged_sources(plan, folder)
@@ -217,7 +217,7 @@ class ContinuousJob:
             self._ended.set()
 
     def _wait_ms(self, now_us: int) -> int:
-        """How long the master need not step where nothing happens."""
+        """Return the time in ms for which the master need not step if nothing happens."""
         due_us = self._master.next_step_us()
         if due_us is None:
             return _LONGEST_WAIT_MS
@@ -285,7 +285,7 @@ class ContinuousJob:
         if directory is None and self._temporary is not None:
             raise ConfigurationError(
                 "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
-                hint="say where to put the savepoint, or give the job a checkpoint directory",
+                hint="pass a path for the savepoint, or give the job a checkpoint directory",
             )
         directory = absolute(self._savepoints if directory is None else directory)
         try:

@@ -1,4 +1,4 @@
-"""Who may connect to the sockets of a job, and what others can read of what passes between them.
+"""Authentication and encryption of the sockets of a job.
 
 | where its processes are | `encrypt` | sockets |
 |---|---|---|
@@ -27,7 +27,7 @@ _DOMAIN = b"rheos"
 
 
 class Security(Protocol):
-    """How connections are proved to be of the job. Shipped to the workers."""
+    """Authenticates the connections of a job. Sent to the workers."""
 
     def listening(self, socket: zmq.Socket[bytes]) -> None:
         """Called before the socket binds."""
@@ -100,7 +100,7 @@ class Password:
 
 
 def security_of(encrypt: bool | None, token: bytes, *, one_machine: bool) -> Security | None:
-    """That of the table above; None where the folder of the sockets is enough."""
+    """Return the security by the table above; None if the sockets' folder is protection enough."""
     if encrypt or (encrypt is None and not one_machine):
         return Curve.make()
     return None if one_machine else Password(token)
@@ -108,5 +108,5 @@ def security_of(encrypt: bool | None, token: bytes, *, one_machine: bool) -> Sec
 
 def _asks_for_admission(socket: zmq.Socket[bytes]) -> None:
     socket.zap_domain = _DOMAIN
-    # Where nobody admits, nobody is let in.
+    # Without an admission that answers, ZeroMQ refuses all connections.
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)

@@ -1,4 +1,4 @@
-"""What runs inside a Spark barrier task: one slot of the job, until the driver lets it go."""
+"""The main loop of a Spark barrier task: one slot of the job, until the driver releases it."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from rheos.runtimes.spark import job_files
 _IO_THREADS = 2
 """For what readers, snapshots, notices and commits submit."""
 _REPLACED_WAITS_S = 0.05
-"""How long a slot that is replaced waits for them."""
+"""Time that a replaced slot waits for them."""
 
 
 @dataclass(frozen=True)
 class SlotJob:
-    """What the driver ships to every slot of an attempt."""
+    """The description of an attempt that the driver sends to every slot."""
 
     deployment: Deployment
     checkpoint_dir: str
@@ -67,7 +67,7 @@ class SlotJob:
     """The folder of the job's sockets, where all run on one machine; else None, and a worker listens at
     the address that Spark advertises for its executor."""
     log_level: int | None
-    """What is logged in the worker from this level on goes to the driver; None for nothing."""
+    """Minimum level of the worker's log records that go to the driver; None for none."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -191,7 +191,7 @@ def _run_slot(
             thread=thread,
             works_for=works_for,
         )
-        # What the start made lives as long as the task: the collector need not look at it again.
+        # Objects made at the start live as long as the task: the collector need not visit them again.
         gc.freeze()
         collect_seldom()
         replaced = _loop(engine, transport, client, samples, logs)
@@ -199,7 +199,7 @@ def _run_slot(
     except Exception as error:
         replaced = isinstance(error, TransportError)  # Another slot has gone.
         reported = error if isinstance(error, RheosError) else unexpected(error)
-        logs.send()  # What led to it comes before it.
+        logs.send()  # The records that led to the error precede it.
         _report_failure(client, slot.deployment.attempt, subtask, reported)
         raise reported from error
     finally:
@@ -211,11 +211,11 @@ def _run_slot(
 
 
 def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None:
-    """Ends what the slot has under way, then closes its operators.
+    """End the slot's pending work, then close its operators.
 
-    The next attempt cannot begin before this slot is free. So where it is replaced it does not wait for
-    a snapshot or a commit that only delays that: these end by themselves, or with the process, as those
-    of a worker that was frozen do. Operators, which they may use, are closed behind them.
+    The next attempt cannot start before this slot is free. So a replaced slot does not wait for a
+    snapshot or a commit, which would only delay that: they end by themselves, or with the process, as
+    they do in a frozen worker. They may use the operators, so these are closed last.
     """
     if io.close(_REPLACED_WAITS_S if replaced else None):
         if engine is not None:
@@ -231,7 +231,7 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
 
 
 class _Samples:
-    """Of the slot's own thread, on request of the driver."""
+    """Samples the stacks of the slot's own thread, on request of the driver."""
 
     def __init__(self, subtask: int, waker: Callable[[], None]) -> None:
         self._subtask = subtask
@@ -261,7 +261,7 @@ class _Samples:
 
 
 class _Logs:
-    """What is logged in this process while the slot runs; nothing where the job keeps no log."""
+    """Sends the log records of this process while the slot runs. Does nothing if the job has no log."""
 
     def __init__(self, slot: SlotJob, subtask: int, client: ControlClient) -> None:
         self._attempt = slot.deployment.attempt

@@ -177,7 +177,7 @@ class Waker:
         with self._lock:
             if self._closed:
                 return
-            # Where one wake-up waits already, it is enough.
+            # One pending wake-up is enough.
             with contextlib.suppress(zmq.Again):
                 self._socket.send(b"", zmq.NOBLOCK)
 
