@@ -152,7 +152,10 @@ class ControlServer:
         return messages
 
     def strangers(self) -> int:
-        """Return the number of dropped frames and connections of unauthenticated peers. For any thread."""
+        """Return the number of dropped frames and connections of unauthenticated peers.
+
+        For any thread.
+        """
         return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def close(self) -> None:
