@@ -10,35 +10,23 @@ testing.simulate(build, seeds=20, expected=[{"n": 1}, {"n": 2}, {"n": 3}])
 ```
 """
 
-from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.invariants import InvariantError
-from rheos.runtimes.simulated.requests import Requests
-from rheos.testing.connector_kit import BrokenRuleError, check_sink, check_source
-from rheos.testing.harness import OperatorExample, ReplayMode, Right, check_example, replay
-from rheos.testing.lookup import MemoryLookup
-from rheos.testing.memory import MemorySink, MemoryTable
-from rheos.testing.program_harness import Harness
-from rheos.testing.simulation import Simulated, Taken, simulate
-from rheos.testing.timeline import check_timeline
+import importlib as _importlib
+import typing as _typing
+from importlib.util import find_spec as _find_spec
 
-__all__ = [
-    "BrokenRuleError",
-    "Faults",
-    "Harness",
-    "InvariantError",
-    "MemoryLookup",
-    "MemorySink",
-    "MemoryTable",
-    "OperatorExample",
-    "ReplayMode",
-    "Requests",
-    "Right",
-    "Simulated",
-    "Taken",
-    "check_example",
-    "check_sink",
-    "check_source",
-    "check_timeline",
-    "replay",
-    "simulate",
-]
+if _typing.TYPE_CHECKING:
+    from rheos.testing.exports import *  # noqa: F403
+    from rheos.testing.exports import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Import the kit at the first use of a name of it: pytest imports this package in every run."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        if _find_spec(f"rheos.testing.{name}"):
+            return _importlib.import_module(f"rheos.testing.{name}")
+        kit = _importlib.import_module("rheos.testing.exports")
+        globals().update({each: getattr(kit, each) for each in (*kit.__all__, "__all__")})
+        if name not in globals():
+            raise AttributeError(f"module 'rheos.testing' has no attribute {name!r}")
+        return globals()[name]
