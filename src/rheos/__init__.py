@@ -35,17 +35,26 @@ _find_moved_modules()
 if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for one.
 
     def __getattr__(name: str) -> _typing.Any:
-        """All of the API with the first of its names that is asked for. The command line asks for none
-        before it has started what takes longer than imports, and workers need but a part."""
+        """Import the API with the first name of it that is used, and connectors of other distributions
+        when one of them is.
+
+        The command line starts slower things before it uses the API, and workers need only parts of it.
+        """
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         if _find_spec(f"rheos.{name}"):
             return _importlib.import_module(f"rheos.{name}")
         api = _importlib.import_module("rheos.exports")
         globals().update({each: getattr(api, each) for each in (*api.__all__, "__all__")})
-        if name not in globals():
-            raise AttributeError(f"module 'rheos' has no attribute {name!r}")
-        return globals()[name]
+        if name in globals():
+            return globals()[name]
+        connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS
+        if not name.startswith("_") and name not in connectors.built_in:
+            connector = connectors.find(name)
+            if connector is not None:
+                return connectors.imported(connector, connector.module)
+        raise AttributeError(f"module 'rheos' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+        connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS
+        return sorted({*globals(), *__getattr__("__all__"), *connectors.plug_in_names()})

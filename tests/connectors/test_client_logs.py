@@ -16,6 +16,7 @@ from rheos.connectors.calls.at_work import operator_here, works_for
 from rheos.connectors.calls.bounded_calls import BoundedCalls
 from rheos.connectors.calls.threads import thread
 from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
+from rheos.connectors.registration import CONNECTORS as REGISTERED
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.ops.control.job_logs import LogFile, log_path, newest_lines
 from rheos.runtimes.host.log_capture import LogCapture
@@ -40,6 +41,9 @@ def imported() -> dict[str, set[str]]:
                 names = [str(node.args[0].value)] if called == "import_module" else []
             for name in names:
                 found[name.partition(".")[0]].add(path.relative_to(CONNECTORS).as_posix())
+    for each in REGISTERED.registered():
+        for name in () if each.registration is None else each.registration.requires:
+            found[name.partition(".")[0]].add(each.name)
     return found
 
 

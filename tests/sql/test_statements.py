@@ -144,8 +144,8 @@ WRONG = {
     "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + INTERVAL '1' DAY) WITH ('connector' = 'x')": (
         "the time less an interval"
     ),
-    "CREATE TABLE t (a INT)": "it is not said where",
-    "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH names a connector",
+    "CREATE TABLE t (a INT)": "CREATE TABLE has no WITH",
+    "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH names no connector",
     "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
     "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "there is no type FROB",
     "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "a column is of a type",
@@ -159,7 +159,7 @@ WRONG = {
         "unknown option 'nam'"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'files'); INSERT INTO t SELECT 1": (
-        "the option 'path' is not given"
+        "the option 'path' is missing"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); CREATE VIEW v AS SELECT * FROM t": (
         "is written to, and not read"
@@ -180,7 +180,7 @@ WRONG = {
         "the option 'name' is given twice"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'files', 'path' = 'x', 'format' = 'jsn'); "
-    "CREATE VIEW v AS SELECT * FROM t": "format='jsn' is not known",
+    "CREATE VIEW v AS SELECT * FROM t": "unknown format 'jsn'",
     "CREATE VIEW v": "a view has a query",
     "CREATE VIEW v (a, b) AS SELECT 1 AS x": "the query has 1 columns, and 2 are named",
     "SET state_ttl = 'soon'": "'soon' is not a duration",

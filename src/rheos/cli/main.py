@@ -109,14 +109,6 @@ class StateBackend(StrEnum):
     ROCKSDB = "rocksdb"
 
 
-class ServerName(StrEnum):
-    CASSANDRA = "cassandra"
-    KAFKA = "kafka"
-    OPENSEARCH = "opensearch"
-    REDIS = "redis"
-    POSTGRES = "postgres"
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"rheos {VERSION}")
@@ -521,7 +513,9 @@ def bench(
 
 @app.command()
 def servers(
-    name: Annotated[ServerName, typer.Argument(help="Which server.")],
+    name: Annotated[
+        str, typer.Argument(help="The name of its connector; `rheos connectors` lists them.")
+    ],
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Where it listens.", show_default="a free one")
     ] = None,
@@ -535,7 +529,17 @@ def servers(
     """Run a real server for development on this machine, until Ctrl-C. It listens on loopback alone."""
     from rheos.cli.servers import serve
 
-    raise typer.Exit(serve(name.value, port, data))
+    raise typer.Exit(serve(name, port, data))
+
+
+@app.command()
+def connectors(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the connectors and formats that are installed, and what each can do."""
+    from rheos.cli.connectors import show_connectors
+
+    raise typer.Exit(show_connectors(as_json))
 
 
 @app.command()

@@ -10,18 +10,20 @@ from pathlib import Path
 
 from rheos.cli.failures import report
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.ops.servers import KINDS
+from rheos.ops.servers import development_server
 
 _LOOK_EVERY_S = 0.2
 
 
 def serve(name: str, port: int | None, data: Path | None) -> int:
-    """Starts it, prints its address, and ends it when asked to. 1 where it could not be had or ends by
-    itself."""
+    """Start a server, print its address, and stop it on Ctrl-C or SIGTERM.
+
+    Returns the exit code: 2 if there is no such server, if it cannot start, or if it ends by itself.
+    """
     # Whoever ends the command ends the server in order, and not only at a terminal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with KINDS[name](port=port, data=data) as server:
+        with development_server(name)(port=port, data=data) as server:
             print(f"{name} listens at {server.url}; Ctrl-C ends it", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 while server.running:

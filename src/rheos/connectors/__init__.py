@@ -40,6 +40,7 @@ what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testi
 `check_sink` hold a connector to this.
 """
 
+from rheos.connectors.registration import ConnectorRegistration
 from rheos.core.connectors.contract import (
     Committer,
     EndOfSplit,
@@ -70,6 +71,7 @@ __all__ = [
     "Clock",
     "Committer",
     "Completion",
+    "ConnectorRegistration",
     "EndOfSplit",
     "Found",
     "IoExecutor",

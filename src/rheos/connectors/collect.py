@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.registration import ConnectorRegistration
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -74,3 +75,8 @@ def collected(committables: Iterable[bytes]) -> pa.Table | None:
     if not found:
         return None
     return pa.concat_tables([pa.ipc.open_stream(found[key]).read_all() for key in sorted(found)])
+
+
+CONNECTOR = ConnectorRegistration(
+    name="collect", title="rows in memory", module=__name__, sink="CollectSink", docs="sql.md"
+)

@@ -8,6 +8,7 @@ from typing import TextIO
 
 import msgspec
 
+from rheos.connectors.registration import ConnectorRegistration
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.printable import printable, printable_json
 from rheos.core.protocol.elements import Batch
@@ -54,3 +55,8 @@ class _PrintWriter(SinkWriter):
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         return []
+
+
+CONNECTOR = ConnectorRegistration(
+    name="print", title="standard output", module=__name__, sink="PrintSink", docs="sql.md"
+)

@@ -11,6 +11,7 @@ from typing import Literal
 import pyarrow as pa
 
 from rheos.connectors.files.listing import absolute
+from rheos.connectors.registration import ConnectorRegistration
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.site import located_at_call
@@ -105,3 +106,8 @@ class TableSink(Sink):
 
     def describe(self) -> str:
         return f"{self.format or ''} table {self.target}".strip()
+
+
+CONNECTOR = ConnectorRegistration(
+    name="tables", title="tables of Spark", module=__name__, sink="sink", docs="tables.md"
+)

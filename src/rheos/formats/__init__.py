@@ -1,7 +1,10 @@
-"""How payloads (the value of a message, a line of a file) become rows and rows payloads: `rh.formats`.
+"""Formats of payloads (the value of a message, a line of a file): `rh.formats`.
 
-What a format is stands in `contract.py`. Each is one file, and its line here.
+`core/formats/contract.py` says what a format is. Formats of other distributions are attributes of this
+package, too, by the names that they register (`registration.py`).
 """
+
+import typing as _typing
 
 from rheos.core.formats.contract import Decoded as Decoded
 from rheos.core.formats.contract import Decoder as Decoder
@@ -13,4 +16,16 @@ from rheos.formats.csv_format import csv as csv
 from rheos.formats.json_format import json as json
 from rheos.formats.protobuf_format import protobuf as protobuf
 from rheos.formats.raw_format import raw as raw
+from rheos.formats.registration import FormatRegistration as FormatRegistration
 from rheos.formats.text_format import text as text
+
+if not _typing.TYPE_CHECKING:  # A type checker would accept any name.
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Return the function of a format that another distribution has registered."""
+        from rheos.formats.registration import FORMATS
+
+        found = None if name.startswith("_") or name in FORMATS.built_in else FORMATS.find(name)
+        if found is None:
+            raise AttributeError(f"module 'rheos.formats' has no attribute {name!r}")
+        return found.make()

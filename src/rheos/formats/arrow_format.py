@@ -37,6 +37,7 @@ from rheos.core.formats.contract import (
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 from rheos.formats.bad_rows import RowsError
+from rheos.formats.registration import FormatRegistration
 
 _PLAIN = (
     pa.types.is_boolean,
@@ -283,3 +284,11 @@ def _place(data: bytes, table: int, field: int) -> int | None:
         return None
     [offset] = struct.unpack_from("<H", data, layout + 4 + 2 * field)
     return table + int(offset) if offset else None
+
+
+FORMAT = FormatRegistration(
+    name="arrow",
+    title="Arrow IPC",
+    function=f"{__name__}:arrow",
+    docs="types.md",
+)

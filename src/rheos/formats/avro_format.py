@@ -30,6 +30,7 @@ from rheos.core.shown import named_error
 from rheos.core.site import located_at_call
 from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.avro_fit import check_read, check_written
+from rheos.formats.avro_schemas import FORMAT as FORMAT
 from rheos.formats.avro_schemas import ParsedSchema, arrow_of, avro_of, check_record, fastavro, parsed
 from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import (

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rheos.core.errors import ConfigurationError, SchemaError
+from rheos.core.errors import SchemaError
 from rheos.core.shown import named_error
 from rheos.formats.avro_bounds import AvroBounds, UnfitSchemaError
+from rheos.formats.registration import FormatRegistration
 
 _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.bool_(), "boolean"),
@@ -42,16 +43,19 @@ _WIDER = {
 """What is written as another type, and read back from it."""
 
 
+FORMAT = FormatRegistration(
+    name="avro",
+    title="Avro",
+    function="rheos.formats.avro_format:avro",
+    requires=("fastavro",),
+    install="rheos[avro]",
+    docs="formats.md",
+)
+
+
 def fastavro() -> ModuleType:
-    """The library. Raises ConfigurationError where it is not installed."""
-    try:
-        import fastavro as found
-    except ImportError:
-        raise ConfigurationError(
-            "Avro needs the package fastavro", hint="pip install 'rheos[avro]'"
-        ) from None
-    module: ModuleType = found
-    return module
+    """Return the library. Raises ConfigurationError if it is not installed."""
+    return FORMAT.client()
 
 
 class ParsedSchema(NamedTuple):

@@ -43,6 +43,7 @@ from rheos.core.site import located_at_call
 from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import no_form, whole
 from rheos.formats.decimal_text import decimals_of
+from rheos.formats.registration import FormatRegistration
 from rheos.formats.times_as_text import with_writable_times
 
 _RETURN = b"\r"[0]
@@ -285,3 +286,11 @@ class _CsvEncoder(Encoder):
             return b""
         quoted = ['"' + name.replace('"', '""') + '"' for name in self._schema.names]
         return self._format.delimiter.join(quoted).encode() + b"\n"
+
+
+FORMAT = FormatRegistration(
+    name="csv",
+    title="CSV",
+    function=f"{__name__}:csv",
+    docs="types.md",
+)

@@ -44,6 +44,7 @@ from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import conform, no_form, whole
 from rheos.formats.decimal_text import suspect_numbers
 from rheos.formats.json_parts import ObjectBounds, RawFields
+from rheos.formats.registration import FormatRegistration
 
 _OPEN, _CLOSE = b"{"[0], b"}"[0]
 _PLAIN = (
@@ -312,3 +313,11 @@ def _has_datetime(type_: pl.DataType) -> bool:
 def _inner(type_: Any) -> pl.DataType:
     made: pl.DataType = type_() if isinstance(type_, type) else type_
     return made
+
+
+FORMAT = FormatRegistration(
+    name="json",
+    title="JSON",
+    function=f"{__name__}:json",
+    docs="types.md",
+)

@@ -43,6 +43,7 @@ from rheos.formats.protobuf_schemas import (
     message_class,
     scalar_type,
 )
+from rheos.formats.protobuf_schemas import FORMAT as FORMAT
 from rheos.formats.records import decoded_records, records_of
 
 _PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

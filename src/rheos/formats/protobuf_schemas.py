@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.formats.registration import FormatRegistration
 
 _DEEP = 16
 """Messages within messages, beyond which a type is taken to hold itself."""
 
 
-def protobuf_module(name: str) -> ModuleType:
-    """Of the library. Raises ConfigurationError where it is not installed."""
-    from importlib import import_module
+FORMAT = FormatRegistration(
+    name="protobuf",
+    title="Protobuf",
+    function="rheos.formats.protobuf_format:protobuf",
+    requires=("google.protobuf",),
+    install="rheos[protobuf]",
+    docs="formats.md",
+)
 
-    try:
-        return import_module(f"google.protobuf.{name}")
-    except ImportError:
-        raise ConfigurationError(
-            "Protobuf needs the package protobuf", hint="pip install 'rheos[protobuf]'"
-        ) from None
+
+def protobuf_module(name: str) -> ModuleType:
+    """Return a module of the library. Raises ConfigurationError if it is not installed."""
+    FORMAT.client()
+    return import_module(f"google.protobuf.{name}")
 
 
 def descriptors_of(message: Any) -> bytes:

@@ -15,6 +15,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.registration import FormatRegistration
 from rheos.formats.single_column import SingleColumnEncoder, check_single
 
 
@@ -53,3 +54,11 @@ class _RawDecoder(Decoder):
     def _decode(self, payloads: pa.Array) -> Decoded:
         column = payloads.cast(self.schema.field(0).type)
         return Decoded(pa.RecordBatch.from_arrays([column], schema=self.schema), None, [])
+
+
+FORMAT = FormatRegistration(
+    name="raw",
+    title="bytes",
+    function=f"{__name__}:raw",
+    docs="types.md",
+)

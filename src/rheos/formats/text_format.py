@@ -18,6 +18,7 @@ import pyarrow as pa
 from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
 from rheos.core.protocol.elements import Batch
 from rheos.formats.bad_rows import RowsError, sift
+from rheos.formats.registration import FormatRegistration
 from rheos.formats.single_column import SingleColumnEncoder, check_single
 
 
@@ -73,3 +74,11 @@ def _not_text(index: int, payload: bytes) -> BadPayload:
     except UnicodeDecodeError as error:
         return BadPayload(index, payload, f"it is not UTF-8 from byte {error.start} on")
     raise AssertionError("Arrow and Python agree on what UTF-8 is")
+
+
+FORMAT = FormatRegistration(
+    name="text",
+    title="text",
+    function=f"{__name__}:text",
+    docs="types.md",
+)

@@ -73,18 +73,18 @@ def rheos_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture(scope="session")
 def rheos_server() -> Iterator[Callable[[str], Server]]:
-    """Starts a real server by its name, such as "kafka" (`rheos.testing.servers.KINDS`): one of each,
-    until all tests have ended. Where it cannot be had, the test is skipped."""
+    """Starts a real server by its name, such as "kafka" (see `rheos connectors`): one of each, until
+    all tests have ended. Where it cannot be had, the test is skipped."""
     from contextlib import ExitStack
 
-    from rheos.testing.servers import KINDS
+    from rheos.testing.servers import development_server
 
     started: dict[str, Server] = {}
     with ExitStack() as servers:
 
         def start(name: str) -> Server:
             if name not in started:
-                server = KINDS[name]()
+                server = development_server(name)()
                 installed(server)
                 started[name] = servers.enter_context(server)
             return started[name]

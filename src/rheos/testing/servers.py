@@ -8,25 +8,41 @@ with servers.KafkaBroker() as broker:
 ```
 
 In a shell, `rheos servers kafka` runs one until Ctrl-C. Servers listen on loopback only, and none
-outlives the process that started it.
+outlives the process that started it. `development_server("kafka")` returns the class by the name of the
+connector, also for connectors of other distributions.
 """
 
-from rheos.ops.servers import (
-    KINDS,
-    CassandraNode,
-    KafkaBroker,
-    OpenSearchNode,
-    PostgresServer,
-    RedisServer,
-    Server,
-)
+import typing as _typing
+
+from rheos.ops.servers.by_name import development_server, server_names
+from rheos.ops.servers.cassandra import CassandraNode
+from rheos.ops.servers.kafka import KafkaBroker
+from rheos.ops.servers.opensearch import OpenSearchNode
+from rheos.ops.servers.postgres import PostgresServer
+from rheos.ops.servers.redis import RedisServer
+from rheos.ops.servers.server import Server
 
 __all__ = [
-    "KINDS",
     "CassandraNode",
     "KafkaBroker",
     "OpenSearchNode",
     "PostgresServer",
     "RedisServer",
     "Server",
+    "development_server",
 ]
+
+if not _typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Return `KINDS`, the name that 0.1 had for `development_server`."""
+        if name != "KINDS":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import warnings
+
+        warnings.warn(
+            "rheos.testing.servers.KINDS is now the function development_server(name)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return {each: development_server(each) for each in server_names()}

@@ -6,9 +6,7 @@ import stat
 
 from confluent_kafka.admin import AdminClient
 
-from rheos.cli.main import ServerName
-from rheos.ops import servers
-from rheos.ops.servers import KafkaBroker
+from rheos.ops.servers.kafka import KafkaBroker
 from tests.ops.servers.listening import listening_at
 
 
@@ -23,7 +21,3 @@ def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
     # For clients, for users, for those who come by TLS, and for itself as the controller.
     assert len(listening) == 4
     assert all(address == "127.0.0.1" for address in listening)
-
-
-def test_the_command_knows_all_servers() -> None:
-    assert {name.value for name in ServerName} == set(servers.KINDS)

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from rheos.core.errors import ConfigurationError
-from rheos.ops.servers import PostgresServer, postgres
+from rheos.ops.servers import postgres
+from rheos.ops.servers.postgres import PostgresServer
 
 
 def processes_of(server: PostgresServer) -> list[psutil.Process]:

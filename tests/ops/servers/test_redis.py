@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rheos.core.errors import ConfigurationError
-from rheos.ops.servers import RedisServer
 from rheos.ops.servers import redis as module
+from rheos.ops.servers.redis import RedisServer
 
 
 def test_it_keeps_its_data_when_it_is_killed(redis_server: RedisServer) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from rheos.cli.servers import serve
 from rheos.core.errors import ConfigurationError
-from rheos.ops import servers
 from rheos.ops.servers.server import Server
 from tests.waiting import wait_for
 
@@ -126,8 +125,7 @@ def test_a_command_whose_server_ends_by_itself_says_so(
         def command(self, folder: Path, port: int) -> Sequence[str]:
             return [sys.executable, "-c", "print('it is ready'); print('no room')"]
 
-    monkeypatch.setattr(servers, "KINDS", {"echo": Brief})
-    monkeypatch.setattr("rheos.cli.servers.KINDS", {"echo": Brief})
+    monkeypatch.setattr("rheos.cli.servers.development_server", {"echo": Brief}.__getitem__)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert serve("echo", None, tmp_path) == 2
     said = capsys.readouterr()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.cassandra.columns import CqlColumn
+from rheos.connectors.cassandra.registration import CONNECTOR
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 T = TypeVar("T")
@@ -255,17 +256,8 @@ def _levels() -> Mapping[str, int]:
 
 
 def client() -> ModuleType:
-    """The module of Cassandra's client. Raises ConfigurationError where it is not installed, or finds
-    no way to wait for its sockets."""
-    try:
-        import cassandra.cluster
-    except Exception as error:  # It has one of its own where no event loop is there.
-        raise ConfigurationError(
-            f"Cassandra's client cannot be loaded: {error}",
-            hint="pip install 'rheos[cassandra]', on the driver and on every worker",
-        ) from None
-    module: ModuleType = cassandra.cluster
-    return module
+    """Return the module of Cassandra's client. Raises ConfigurationError if it is not installed."""
+    return CONNECTOR.client()
 
 
 def _policies() -> ModuleType:

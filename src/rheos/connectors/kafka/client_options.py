@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from rheos.connectors.client_logs import OncePerWhile
-from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.connectors.kafka.registration import CONNECTOR
+from rheos.core.errors import ProgramError
 from rheos.core.redaction import without
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
@@ -143,12 +144,5 @@ class ClientOptions:
 
 
 def client() -> ModuleType:
-    """The module of Kafka's client. Raises ConfigurationError where it is not installed."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise ConfigurationError(
-            f"Kafka's client cannot be loaded: {error}",
-            hint="pip install 'rheos[kafka]', on the driver and on every worker",
-        ) from None
-    return confluent_kafka
+    """Return the module of Kafka's client. Raises ConfigurationError if it is not installed."""
+    return CONNECTOR.client()

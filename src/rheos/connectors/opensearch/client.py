@@ -17,6 +17,7 @@ from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCall
 from rheos.connectors.calls.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.headers import check_header_value
+from rheos.connectors.opensearch.registration import CONNECTOR
 from rheos.connectors.urls import url_parts
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
@@ -249,13 +250,5 @@ def may_pass(status: int) -> bool:
 
 
 def client() -> ModuleType:
-    """The module of the HTTP client. Raises ConfigurationError where it is not installed."""
-    try:
-        import urllib3
-        import urllib3.exceptions
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the client of OpenSearch cannot be loaded: {error}",
-            hint="pip install 'rheos[opensearch]', on the driver and on every worker",
-        ) from None
-    return urllib3
+    """Return the module of the HTTP client. Raises ConfigurationError if it is not installed."""
+    return CONNECTOR.client()

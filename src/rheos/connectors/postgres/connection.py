@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from rheos.connectors.postgres.errors import postgres_error
-from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.connectors.postgres.registration import CONNECTOR
+from rheos.core.errors import ProgramError
 from rheos.core.redaction import without
 
 Row: TypeAlias = tuple[Any, ...]
@@ -49,15 +50,8 @@ notices that a client is gone."""
 
 
 def client() -> ModuleType:
-    """The module of PostgreSQL's client. Raises ConfigurationError where it is not installed."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise ConfigurationError(
-            f"PostgreSQL's client cannot be loaded: {error}",
-            hint="pip install 'rheos[postgres]', on the driver and on every worker",
-        ) from None
-    return psycopg
+    """Return the module of PostgreSQL's client. Raises ConfigurationError if it is not installed."""
+    return CONNECTOR.client()
 
 
 @cache

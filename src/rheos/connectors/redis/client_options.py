@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from rheos.connectors.redis.registration import CONNECTOR
 from rheos.connectors.urls import url_parts
-from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.errors import ProgramError
 from rheos.core.redaction import without
 
 _URL = (
@@ -97,14 +98,5 @@ class RedisOptions:
 
 
 def client() -> ModuleType:
-    """The module of Redis's client. Raises ConfigurationError where it is not installed."""
-    try:
-        import redis
-        import redis.backoff
-        import redis.retry
-    except ImportError as error:
-        raise ConfigurationError(
-            f"Redis's client cannot be loaded: {error}",
-            hint="pip install 'rheos[redis]', on the driver and on every worker",
-        ) from None
-    return redis
+    """Return the module of Redis's client. Raises ConfigurationError if it is not installed."""
+    return CONNECTOR.client()

@@ -1,0 +1,12 @@
+"""The registration of the connector `files`."""
+
+from rheos.connectors.registration import ConnectorRegistration
+
+CONNECTOR = ConnectorRegistration(
+    name="files",
+    title="files",
+    module="rheos.connectors.files",
+    source="source",
+    sink="sink",
+    docs="files.md",
+)

@@ -1,0 +1,16 @@
+"""The registration of the connector `kafka`."""
+
+from rheos.connectors.registration import ConnectorRegistration
+
+CONNECTOR = ConnectorRegistration(
+    name="kafka",
+    title="Kafka",
+    module="rheos.connectors.kafka",
+    source="source",
+    sink="sink",
+    sql_options={"topic": "topics"},
+    requires=("confluent_kafka",),
+    install="rheos[kafka]",
+    server="rheos.ops.servers.kafka:KafkaBroker",
+    docs="kafka.md",
+)

@@ -1,0 +1,40 @@
+"""The formats that SQL and `rh.formats` know by name, each by one registration.
+
+Another distribution adds its own through the entry-point group `rheos.formats`:
+
+    [project.entry-points."rheos.formats"]
+    ion = "acme_ion.registration:FORMAT"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rheos.core.plug_ins import PlugInRegistry, Registration
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatRegistration(Registration):
+    """One format of payloads."""
+
+    function: str
+    """The function that makes the format, as `module:function`. Its arguments are the options of SQL:
+    `'ion.symbols' = '...'` is the argument `symbols` of the format `ion`."""
+
+    def make(self) -> Any:
+        """Import and return the function that makes the format."""
+        return FORMATS.imported(self, self.function)
+
+
+FORMATS = PlugInRegistry(
+    FormatRegistration,
+    "format",
+    "rheos.formats",
+    {
+        name: f"rheos.formats.{name}_format:FORMAT"
+        for name in ("json", "csv", "arrow", "avro", "protobuf", "text", "raw")
+    },
+    namespace="rheos.formats",
+)
+"""All formats by name. pyproject.toml declares the same ones, as any distribution would."""

@@ -1,0 +1,128 @@
+"""Options of WITH: every registered format with its own options, and types of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Optional
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+import rheos as rh
+from rheos.connectors.kafka.source import KafkaSource
+from rheos.formats.registration import FORMATS
+from rheos.sql.connectors import with_options
+from rheos.sql.dialect import parse
+from rheos.sql.options import call_with_options
+from rheos.sql.text import SqlText
+from tests.formats.test_protobuf import SHOP
+
+SCHEMAS = {
+    "raw": pa.schema({"item": pa.binary()}),
+    "protobuf": pa.schema({"kind": pa.string()}),
+}
+AVRO = '{"type": "record", "name": "Item", "fields": [{"name": "item", "type": "string"}]}'
+
+FORMAT_CASES: Mapping[str, tuple[Mapping[str, str], Any]] = {
+    "json": ({}, lambda: rh.formats.json()),
+    "csv": ({"header": "false", "delimiter": ";"}, lambda: rh.formats.csv(header=False, delimiter=";")),
+    "arrow": ({"rows-per-payload": "7"}, lambda: rh.formats.arrow(rows_per_payload=7)),
+    "avro": ({"schema": AVRO}, lambda: rh.formats.avro(AVRO)),
+    "protobuf": (
+        {"message": "shop.Tagged", "descriptors": "{folder}/shop.desc"},
+        lambda: rh.formats.protobuf("shop.Tagged", descriptors=SHOP),
+    ),
+    "text": ({}, lambda: rh.formats.text()),
+    "raw": ({}, lambda: rh.formats.raw()),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS.built_in)
+def test_sql_makes_every_registered_format_with_its_options(name: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.desc").write_bytes(SHOP)
+    options, made = FORMAT_CASES[name]
+    own = "".join(
+        f", '{name}.{option}' = '{value.replace('{folder}', str(tmp_path))}'"
+        for option, value in options.items()
+    )
+    text = (
+        "CREATE TABLE t (item STRING) WITH ('connector' = 'kafka', 'topic' = 't', "
+        f"'brokers' = 'localhost:1', 'format' = '{name}'{own})"
+    )
+    statement = parse(SqlText(text))[0]
+    schema = SCHEMAS.get(name, pa.schema({"item": pa.string()}))
+    source = with_options(SqlText(text), statement).source(SqlText(text), schema)
+    assert isinstance(source, KafkaSource)
+    assert source.decoding.format == made()
+
+
+def strings(
+    text: str = "",
+    number: int = 0,
+    share: float | None = None,
+    flag: bool = False,
+    names: Sequence[str] = (),
+    either: str | Sequence[str] = (),
+    word: Literal["a", "b"] = "a",
+    older: Optional[int] = None,  # noqa: UP045
+    path: bytes = b"",
+    table: Mapping[str, int] | None = None,
+    unknown=None,  # type: ignore[no-untyped-def]
+    guessed=3,  # type: ignore[no-untyped-def]
+) -> dict[str, Any]:
+    return dict(locals())
+
+
+VALUES = [
+    ("text", "12", "12"),
+    ("number", "-12", -12),
+    ("share", "0.5", 0.5),
+    ("flag", "TRUE", True),
+    ("names", "a, b", ("a", "b")),
+    ("either", "a,b", "a,b"),
+    ("word", "b", "b"),
+    ("older", "4", 4),
+    ("unknown", "x", "x"),
+    ("guessed", "5", 5),
+]
+
+
+def called(options: Mapping[str, str]) -> Any:
+    nodes = {name: exp.Literal.string(value) for name, value in options.items()}
+    at = exp.Literal.string("t")
+    return call_with_options(SqlText("t"), strings, nodes, at, given={}, spelled={"kind": "word"})
+
+
+@pytest.mark.parametrize(("name", "text", "value"), VALUES)
+def test_the_type_of_an_argument_decides_how_its_option_is_read(
+    name: str, text: str, value: object
+) -> None:
+    assert called({name: text})[name] == value
+
+
+def test_an_option_of_bytes_names_a_file(tmp_path: Path) -> None:
+    (tmp_path / "schema").write_bytes(b"\x00\x01")
+    assert called({"path": str(tmp_path / "schema")})["path"] == b"\x00\x01"
+    with pytest.raises(rh.ProgramError, match="cannot be read"):
+        called({"path": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"number": "1.5"}, "'1.5' is not a whole number"),
+        ({"share": "half"}, "'half' is not a number"),
+        ({"flag": "yes"}, "neither true nor false"),
+        ({"table": "a"}, "cannot be written as a string"),
+        ({"nothing": "a"}, "unknown option 'nothing'"),
+    ],
+)
+def test_values_that_do_not_fit_are_errors(options: Mapping[str, str], error: str) -> None:
+    with pytest.raises(rh.ProgramError, match=error):
+        called(options)
+
+
+def test_options_may_be_spelled_differently() -> None:
+    assert called({"kind": "b"})["word"] == "b"
