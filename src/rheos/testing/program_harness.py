@@ -15,8 +15,7 @@ with testing.Harness(per_user, {"user": str}) as harness:
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,14 +28,15 @@ from rheos.connectors.collection import collection, table_of
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.contract import Committer, Pending, Sink, SinkContext, SinkWriter, Split
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator, Out, OutputType
-from rheos.core.plan.physical import Chain, Edge, PlannedOperator
+from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
+from rheos.core.operators.source import EndOfInput, Read, SourceOperator
+from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
@@ -44,6 +44,7 @@ from rheos.core.protocol.types import arrow_type
 from rheos.core.site import call_site, located
 from rheos.core.state import format as state_format
 from rheos.core.task.contexts import OperatorContexts
+from rheos.core.task.plan_driver import PlanDriver
 from rheos.core.task.tree import OperatorTree
 from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
@@ -111,16 +112,13 @@ class Harness:
             self._plan = env.plan("harness")
         self._heads = {chain.operators[0].name: chain for chain in self._plan.chains if _reads(chain)}
         _refuse_times_behind(self._plan.operators())
-        self._edges = {edge.id: edge for edge in self._plan.edges}
         self._clock = SimClock()
         self._clock.jump(round(self.start.timestamp() * 1000) - self._clock.now_ms())
         self._store = MemoryStore()
         self._attempt = 0
         self._checkpoints = 0
-        self._watermarks = dict.fromkeys((chain.id for chain in self._plan.chains), MIN_TIMESTAMP_MS)
+        self._watermarks = dict.fromkeys(self._names, MIN_TIMESTAMP_MS)
         self._ended = False
-        self._queue: deque[tuple[int, Batch]] = deque()
-        self._trees: dict[int, OperatorTree[None]] = {}
         self._start(None)
 
     # --- what a test asks -------------------------------------------------------------------------
@@ -162,9 +160,8 @@ class Harness:
             if self._ended:
                 raise ProgramError("the input has ended", hint="give rows before end()")
             table, _ = table_of(rows, self._read_by(name).type.schema)
-            tree = self._trees[self._heads[name].id]
-            for batch in table.to_batches():
-                self._drive(tree, tree.polled([Out(self._stamped(name, batch))]))
+            self._fed[name].rows += [self._stamped(name, batch) for batch in table.to_batches()]
+            self._read(name)
 
     def watermark(self, at: datetime | Duration, of: str | None = None) -> None:
         """Event time has come to `at`, or that far from the start: no more rows at or before it are
@@ -181,7 +178,9 @@ class Harness:
                     "the input has no event time, and so no watermark",
                     hint='say which column it is: event_time="at"',
                 )
-            self._rise({self._heads[name].id: at_ms for name in names})
+            for name in names:
+                self._watermarks[name] = max(at_ms, self._watermarks[name])
+            self._announce(names)
 
     def advance(self, by: Duration) -> None:
         """The clock goes on: timers of processing time fire, each at its time."""
@@ -190,17 +189,16 @@ class Harness:
             if by_ms < 0:
                 raise ProgramError(f"the clock does not go back: {by!r}")
             until_ms = self._clock.now_ms() + by_ms
-            while (due_ms := self._next_timer_ms()) is not None and due_ms <= until_ms:
+            while (due_ms := self._driver.next_timer_ms()) is not None and due_ms <= until_ms:
                 self._clock.advance(max(0, due_ms - self._clock.now_ms()) * 1000)
-                for tree in self._in_order():
-                    self._drive(tree, tree.processing_time(self._clock.now_ms()))
+                self._driver.fire_timers()
             self._clock.advance(max(0, until_ms - self._clock.now_ms()) * 1000)
 
     def restart(self) -> None:
         """The job dies after a checkpoint, and goes on from it: what is no state is gone."""
         with located(call_site()):
             restored = self._checkpoint()
-            self._close()
+            self._driver.close()
             self._start(restored)
 
     def end(self) -> None:
@@ -208,15 +206,14 @@ class Harness:
         with located(call_site()):
             if not self._ended:
                 self._ended = True
-                for chain in self._plan.chains:
-                    tree = self._trees[chain.id]
-                    self._watermarks[chain.id] = MAX_TIMESTAMP_MS
-                    self._drive(tree, tree.watermark(MAX_TIMESTAMP_MS))
-                    self._drive(tree, tree.end())
+                for name in self._names:
+                    self._watermarks[name] = MAX_TIMESTAMP_MS
+                    self._fed[name].has_ended = True
+                    self._read(name)
 
     def close(self) -> None:
         """Closes the functions."""
-        self._close()
+        self._driver.close()
 
     def __enter__(self) -> Harness:
         return self
@@ -250,39 +247,22 @@ class Harness:
         on = self._times.get(name)
         if on is not None:
             columns[TS] = pa.array(epoch_ms(rows.column(on)))
-        reached = pa.array([self._watermarks[self._heads[name].id]] * rows.num_rows, pa.int64())
+        reached = pa.array([self._watermarks[name]] * rows.num_rows, pa.int64())
         columns[WM] = columns[SWM] = reached
         columns[SPLIT] = pa.array([0] * rows.num_rows, pa.int64())
         return pa.RecordBatch.from_arrays([columns[field] for field in schema.names], schema=schema)
 
-    def _rise(self, sources: Mapping[int, int]) -> None:
-        """The watermarks of these chains, and of all behind them: the least of what each reads."""
-        for chain in self._plan.chains:
-            # What goes round comes from behind, and is not waited for.
-            ahead = [self._edges[edge] for edge in chain.inputs if self._edges[edge].source < chain.id]
-            timed = [edge for edge in ahead if _has_time(chain, edge)]
-            reads = [self._watermarks[edge.source] for edge in timed]
-            risen = min(reads) if reads else sources.get(chain.id, MIN_TIMESTAMP_MS)
-            if risen > self._watermarks[chain.id]:
-                self._watermarks[chain.id] = risen
-                tree = self._trees[chain.id]
-                self._drive(tree, tree.watermark(risen))
+    def _announce(self, names: Iterable[str]) -> None:
+        """Tell the program how far event time has come in some inputs."""
+        for name in names:
+            self._fed[name].watermark_ms = self._watermarks[name]
+        for name in names:
+            self._read(name)
 
-    def _drive(self, tree: OperatorTree[None], work: Iterable[None]) -> None:
-        """To its end, and then what it has sent to other chains, until nothing is left."""
-        _exhaust(tree, work)
-        while self._queue:
-            number, batch = self._queue.popleft()
-            edge = self._edges[number]
-            behind = self._trees[edge.target]
-            _exhaust(behind, behind.batch(edge.target_port, batch))
-
-    def _next_timer_ms(self) -> int | None:
-        times = (tree.next_timer_ms() for tree in self._in_order())
-        return min((time for time in times if time is not None), default=None)
-
-    def _in_order(self) -> list[OperatorTree[None]]:
-        return [self._trees[chain.id] for chain in self._plan.chains]
+    def _read(self, name: str) -> None:
+        """Let the program process everything that an input has for it."""
+        while self._driver.poll(self._heads[name].id):
+            pass
 
     # --- attempts ---------------------------------------------------------------------------------
 
@@ -296,18 +276,7 @@ class Harness:
             state = restored_state(
                 restored, 0, 1, self._store, state_format.decode, self._plan.widths()
             )
-        for chain in self._plan.chains:
-            edges = _Edges(self._queue)
-            tree = OperatorTree(chain, self._operator, edges, wait_for=self._wait_for)
-            self._trees[chain.id] = tree
-            tree.open(state)
-        for chain in self._plan.chains:
-            # Sources say again how far event time had come.
-            if (reached := self._watermarks[chain.id]) > MIN_TIMESTAMP_MS:
-                self._drive(self._trees[chain.id], self._trees[chain.id].watermark(reached))
-
-    def _operator(self, planned: PlannedOperator) -> Operator:
-        contexts = OperatorContexts(
+        self._contexts = OperatorContexts(
             job=_JOB,
             attempt=Attempt(self._attempt),
             max_parallelism=_MAX_PARALLELISM,
@@ -316,8 +285,25 @@ class Harness:
             batch_rows=_BATCH_ROWS,
             program=self._plan.context,
         )
-        ctx = contexts.of(planned)
-        return _Head(ctx) if isinstance(planned.spec, SourceSpec) else build(ctx, planned.spec)
+        self._fed: dict[str, _FedSource] = {}
+        self._driver = PlanDriver(
+            self._plan,
+            attempt=Attempt(self._attempt),
+            clock=self._clock,
+            make_tree=lambda chain, outputs: OperatorTree(
+                chain, self._operator, outputs, wait_for=self._wait_for
+            ),
+            batch_rows=_BATCH_ROWS,
+        )
+        self._driver.open(state)
+        self._announce(self._names)
+
+    def _operator(self, planned: PlannedOperator) -> Operator:
+        ctx = self._contexts.of(planned)
+        if not isinstance(planned.spec, SourceSpec):
+            return build(ctx, planned.spec)
+        fed = self._fed[planned.name] = _FedSource(ctx, planned.spec, ())
+        return fed
 
     def _wait_for(self, begun: Begun) -> None:
         """Calls to the outside are answered at once; what is tried again later takes its time."""
@@ -330,11 +316,7 @@ class Harness:
     def _checkpoint(self) -> CheckpointCompleted:
         self._checkpoints += 1
         checkpoint = CheckpointId(self._checkpoints)
-        snapshots = [
-            snapshot
-            for tree in self._in_order()
-            for snapshot in tree.snapshot(checkpoint, savepoint=False).snapshots
-        ]
+        snapshots = self._driver.snapshot(checkpoint)
         return CheckpointCompleted(
             attempt=Attempt(self._attempt),
             owner="harness",
@@ -348,27 +330,9 @@ class Harness:
             committables=[],
         )
 
-    def _close(self) -> None:
-        trees, self._trees = self._trees, {}
-        for tree in trees.values():
-            tree.close()
-
 
 def _ms(distance: Duration) -> int:
     return duration_ms(distance) if isinstance(distance, timedelta) else distance_ms(distance)
-
-
-def _exhaust(tree: OperatorTree[None], work: Iterable[None]) -> None:
-    try:
-        for _ in work:
-            pass
-    except Exception as error:
-        raise tree.located(error) from error
-
-
-def _has_time(chain: Chain, edge: Edge) -> bool:
-    """Whether event time comes that way. Where it does not, none is waited for."""
-    return chain.operators[0].ports[edge.target_port].type.event_time
 
 
 def _reads(chain: Chain) -> bool:
@@ -436,19 +400,25 @@ def _columns(columns: Any) -> tuple[pa.Schema, type | None]:
     return resolve(columns)
 
 
-class _Head(Operator):
-    """Stands for a source: the rows are the test's."""
+class _FedSource(SourceOperator):
+    """A source whose rows and event time are the test's."""
 
+    def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
+        super().__init__(ctx, spec, splits)
+        self.rows: list[Batch] = []
+        self.watermark_ms = MIN_TIMESTAMP_MS
+        self.has_ended = False
 
-@dataclass(frozen=True)
-class _Edges:
-    """Rows for other chains wait until the call that gave them has ended."""
+    def poll(self, max_rows: int) -> Read:
+        if self.rows:
+            return [Out(self.rows.pop(0))]
+        return EndOfInput() if self.has_ended else Pending(None)
 
-    queue: deque[tuple[int, Batch]]
+    def watermark(self) -> int:
+        return self.watermark_ms
 
-    def rows(self, edge: int, batch: Batch) -> Iterable[None]:
-        self.queue.append((edge, batch))
-        return ()
+    def idle(self) -> bool:
+        return False
 
 
 class _Taken:

@@ -108,6 +108,11 @@ class ChainRunner(ABC):
         Called before the first run."""
         self._restored.extend(in_flight)
 
+    @property
+    def restoring(self) -> bool:
+        """Whether rows that were in flight are still to be processed."""
+        return bool(self._restored) or (self._work is not None)
+
     def _set(self, config: TaskConfig) -> None:
         self._batch_rows = config.batch_rows
 

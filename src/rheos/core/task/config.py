@@ -35,6 +35,8 @@ class TaskConfig:
     batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    rests: bool = True
+    """Whether a source that returned few rows is polled again only after a while."""
     unaligned_after_us: int | None = None
     """How long a barrier may wait behind rows before it overtakes them, and they are stored with the
     checkpoint: 0 overtakes at once, None never. The barriers of savepoints never do; at least once,
@@ -56,7 +58,7 @@ class TaskConfig:
     @property
     def few_rows(self) -> int:
         """Fewer rows than this cost less than the turn of the loop that reads them."""
-        return max(self.batch_rows // _LEAST_SHARE, 2)
+        return max(self.batch_rows // _LEAST_SHARE, 2) if self.rests else 0
 
     def flush_after_us(self, *, polls: bool) -> int | None:
         """How old a buffer's first row is when it is sent, where nothing of the channel is on the way:

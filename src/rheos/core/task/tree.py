@@ -176,9 +176,9 @@ class OperatorTree(Generic[T]):
 
     @property
     def works_ahead(self) -> bool:
-        """Whether the head is asynchronous: where the host may not wait, its rows go through `begin`
-        and `finish`, not `batch`."""
-        return isinstance(self._operators[0], AsyncOperator)
+        """Whether the rows of the head go through `begin` and `finish`, not `batch`: it is
+        asynchronous, and the host may not wait."""
+        return self._wait_for is None and isinstance(self._operators[0], AsyncOperator)
 
     def begin(self, port: int, batch: Batch) -> Begun:
         """The head begins to work on rows for one of its inputs, ahead of their turn."""
@@ -211,19 +211,21 @@ class OperatorTree(Generic[T]):
     def in_flight(self, rows: InFlight) -> Work[T]:
         """Rows that were on their way to one of the operators when a checkpoint was taken."""
         index = self._ids.index(rows.operator)
+        operator = self._operators[index]
         for batch in rows.batches:
             self._at = index
             self._records_in[index] += batch.num_rows
-            yield from self._emit(index, self._operators[index].on_in_flight(rows.port, batch))
+            if self._wait_for is not None and isinstance(operator, AsyncOperator):
+                yield from self._emit(index, _awaited(operator, rows.port, batch, self._wait_for))
+            else:
+                yield from self._emit(index, operator.on_in_flight(rows.port, batch))
 
     def _push(self, index: int, port: int, batch: Batch) -> Work[T]:
         self._at = index
         self._records_in[index] += batch.num_rows
         operator = self._operators[index]
         if self._wait_for is not None and isinstance(operator, AsyncOperator):
-            begun = operator.begin(port, batch)
-            self._wait_for(begun)
-            return self._emit(index, begun.finish(batch))
+            return self._emit(index, _awaited(operator, port, batch, self._wait_for))
         return self._emit(index, operator.on_batch(port, batch))
 
     def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
@@ -381,3 +383,12 @@ class OperatorTree(Generic[T]):
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def _awaited(
+    operator: AsyncOperator, port: int, batch: Batch, wait_for: Callable[[Begun], None]
+) -> Iterator[Out]:
+    """Return what an asynchronous operator makes of a batch, after its calls have completed."""
+    begun = operator.begin(port, batch)
+    wait_for(begun)
+    return begun.finish(batch)

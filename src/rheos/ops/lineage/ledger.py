@@ -101,6 +101,7 @@ class Ledger:
         """Operators, and rows that came too late for them."""
         self._at_hand: dict[int, tuple[Batch, int]] = {}
         """Batches on their way, and the number of their first row."""
+        self._delivered = Batch.from_pylist([])
         self._links: list[Sequence[int]] = []
 
     # --- rows -------------------------------------------------------------------------------------
@@ -123,9 +124,13 @@ class Ledger:
         """The number of the first row of a batch that was given just now."""
         return self._at_hand[id(batch)][1]
 
-    def follows(self, batch: Batch, other: Batch) -> None:
-        """A batch goes on as another, which has its rows."""
-        self._at_hand[id(other)] = (other, self.first(batch))
+    def delivers(self, batch: Batch) -> None:
+        """Note the batch that the next chain processes."""
+        self._delivered = batch
+
+    def arrives_as(self, batch: Batch) -> None:
+        """Note that the delivered batch arrives as another one, which has its rows."""
+        self._at_hand[id(batch)] = (batch, self.first(self._delivered))
 
     def passed_on(self) -> None:
         """No batch is on its way any more."""

@@ -43,6 +43,10 @@ class TracedTree(OperatorTree[None]):
         """How many rows each has given in its call."""
         self._reached_ms = [MIN_TIMESTAMP_MS] * len(chain.operators)
 
+    def batch(self, port: int, batch: Batch) -> Work[None]:
+        self._ledger.arrives_as(batch)
+        return super().batch(port, batch)
+
     def _push(self, index: int, port: int, batch: Batch) -> Work[None]:
         first = self._ledger.first(batch)
         if not self._one_by_one[index]:
@@ -95,6 +99,10 @@ class TracedTree(OperatorTree[None]):
         self._begin(index, TracedCall(Called.WATERMARK, at_ms=timestamp_ms))
         self._reached_ms[index] = timestamp_ms
         return super()._rise(index, timestamp_ms)
+
+    def next_timer_ms(self) -> None:
+        """Return None: no timer of processing time fires in a replay."""
+        return None
 
     def end(self) -> Work[None]:
         for index in range(len(self._operators)):
