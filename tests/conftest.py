@@ -21,13 +21,47 @@ pytest_plugins = [
 # Every run draws the same examples, and few; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile("rheos", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("search", deadline=None)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=3)
 settings.register_profile("fuzz", deadline=None, max_examples=100_000)
 settings.load_profile("rheos")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="of each test its first case, without servers and worlds"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+_WORLDS = ("chaos", "equivalence", "ports", "simulation")
+"""Folders of tests that run whole jobs under faults: too slow for `--quick`."""
+_SERVERS = ("cassandra", "kafka", "opensearch", "postgres", "redis", "servers")
+"""Folders of tests that mostly need a server: too slow for `--quick`."""
+
+
+def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the first case of each test that needs neither a server nor a simulated world."""
+    left_out = {*_WORLDS, *_SERVERS}
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if left_out.isdisjoint(item.path.parts) and item.get_closest_marker("spark") is None:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+    return [*first.values()]
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file says the marks of its tests by which scripts/test finds it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Check that a file names the marks of its tests, by which scripts/test finds it."""
+    _check_marks(items)
+    if config.getoption("--quick"):
+        items[:] = _quick(items)
+
+
+def _check_marks(items: list[pytest.Item]) -> None:
     texts: dict[Path, str] = {}
     for item in items:
         for mark in ("spark", "deploy"):
