@@ -88,7 +88,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "ops/control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
     "connectors/opensearch/client.py": ask_opensearch,
-    "testing/servers/jars.py": ask_for_a_jar,
+    "ops/servers/jars.py": ask_for_a_jar,
 }
 """By the module that makes the request."""
 

@@ -19,7 +19,9 @@ from rheos.runtimes.spark.shipping import sealed, worker_error, worker_task
 
 def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    with pytest.raises(ConfigurationError, match=r"none in JAVA_HOME[\s\S]*apt-get install openjdk"):
+    with pytest.raises(
+        ConfigurationError, match=r"not found in JAVA_HOME[\s\S]*apt-get install openjdk"
+    ):
         require_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", "")

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @located_at_call
 def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> SavepointFrames:
-    """Opens the savepoint in this folder, a path or a URL.
+    """Open the savepoint in this folder, a path or a URL.
 
-    `trusted`: who wrote it may run code here. Only where records without a class were combined by
-    `reduce`, and hold more than plain values, is it asked for: such rows are pickles.
+    `trusted` allows the savepoint to run code here. It is needed only if `reduce` combined records
+    without a class that hold more than plain values: such rows are stored as pickles.
 
-    Raises CheckpointError where there is none, or it is damaged or of a later version.
+    Raises CheckpointError if there is no savepoint, or it is damaged or of a later version.
     """
     from rheos.ops.savepoints.reading import SavepointFrames
 

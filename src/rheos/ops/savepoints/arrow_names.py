@@ -1,4 +1,4 @@
-"""Arrow types by the names that shapes of state give them: "int64", "list<item: string>"."""
+"""Arrow types by the names that they have in shapes of state: "int64", "list<item: string>"."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _nested(kind: str, inside: str, name: str) -> pa.DataType:
 def _field(text: str, name: str) -> pa.Field:
     label, separator, kind = text.partition(": ")
     if not separator:
-        raise SchemaError(f"{name} is not the text of a type")
+        raise SchemaError(f"{name!r} is not the name of a type")
     return pa.field(label, arrow_type(kind.removesuffix(_NOT_NULL)), not kind.endswith(_NOT_NULL))
 
 

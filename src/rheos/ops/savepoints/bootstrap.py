@@ -33,10 +33,10 @@ class PlannedProgram(Protocol):
 
 
 class NewSavepoint:
-    """State for a program to start from. Each `with_state` gives a new one; `write` runs it all.
+    """Initial state for a program. Each `with_state` returns a new one; `write` writes it.
 
-    Sources begin at their beginnings, and what is not given starts empty. Value, list and map state,
-    reduced records and timers can be given.
+    Sources start at their beginnings, and all other state is empty. Value, list and map state, reduced
+    records and timers can be set.
     """
 
     def __init__(self, spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> None:
@@ -50,16 +50,18 @@ class NewSavepoint:
         return f"new savepoint with {given}\n\n{self.states()!r}"
 
     def states(self) -> Listing[StateInfo]:
-        """What the program keeps, by operator and state."""
+        """Return the states of the program, by operator and state."""
         return self._base.catalogue.states()
 
     @located_at_call
     def with_state(self, operator: str, state: str, rows: DataFrame) -> NewSavepoint:
-        """The rows of one state: its key columns, and behind them `value`; or `position` and `value` of
-        a list, `map_key` and `value` of a map, `timestamp_ms` and `domain` of "timers".
+        """Set one state.
 
-        Raises ConfigurationError where the program has no such state, and SchemaError, naming the
-        columns, where the rows do not fit.
+        The columns of `rows` are the state's key columns followed by `value`. A list has `position` and
+        `value`, a map `map_key` and `value`, and "timers" have `timestamp_ms` and `domain`.
+
+        Raises ConfigurationError if the program has no such state, and SchemaError, with the columns, if
+        the rows do not match.
         """
         made = put(self._base, (), operator, state, rows, whole=True)
         if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
@@ -73,9 +75,9 @@ class NewSavepoint:
 
     @located_at_call
     def write(self, path: str) -> str:
-        """Writes the savepoint into a folder that is empty or not there yet, and gives its path.
+        """Write the savepoint into an empty or new folder, and return its path.
 
-        Raises InputError where a row does not fit what the program declares; then nothing is left.
+        Raises InputError if a row does not match the declared state; then the folder is left empty.
         """
         return write_changed(self._spark, self._base, self._puts, path)
 

@@ -1,4 +1,4 @@
-"""What a savepoint holds, by operator and state, as a table for people."""
+"""The contents of a savepoint, by operator and state, as a table for people."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class StateInfo:
     """One state of one operator."""
 
     operator: OperatorId
-    """The operator's id: its uid, where the program gives it one."""
+    """The operator's id: its uid, if the program sets one."""
     name: str
     """The operator's name, for people."""
     state: str
     kind: str
-    """What it is: "value", "list", "map", "timers", "rows", "running aggregates", ..."""
+    """Kind of state: "value", "list", "map", "timers", "rows", "running aggregates", ..."""
     key: Mapping[str, str]
     """The key columns, with their types; empty where state is not by key."""
     value: str
@@ -114,7 +114,7 @@ class EntryCatalogue:
     def __init__(self, entry: CheckpointCompleted, what: str) -> None:
         self._entry = entry
         self._what = what
-        """What the entry is, for the errors."""
+        """Description of the entry, for errors."""
 
     def operators(self) -> Listing[OperatorInfo]:
         infos: dict[OperatorId, list[StateInfo]] = {}
@@ -192,8 +192,8 @@ class EntryCatalogue:
         )
 
     def keyed_by(self, names: Iterable[str]) -> list[OperatorId]:
-        """The operators that have all of these among their key columns. Raises ConfigurationError where
-        there is none."""
+        """Return the operators whose key columns include all of these. Raises ConfigurationError if no
+        operator has them."""
         wanted = set(names)
         keys = {
             operator: {field.name for shape in states.values() for field in shape.key}

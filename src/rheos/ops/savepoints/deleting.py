@@ -1,4 +1,4 @@
-"""Which rows of an operator's state are of keys that are to be deleted."""
+"""Finds the rows of an operator's state whose keys are to be deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeletedKeys:
 
     operator: OperatorId
     places: Sequence[int]
-    """Which of the key columns. States of a second stream have other names for them."""
+    """Positions among the key columns. States of a second stream have other names for them."""
     keys: frozenset[Key]
 
     def left(self, table: pa.Table, shape: StateShape) -> pa.Table:

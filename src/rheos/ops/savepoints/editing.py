@@ -22,9 +22,9 @@ from rheos.ops.savepoints.writing import write_changed
 
 @dataclass(frozen=True)
 class SavepointEdit:
-    """What is to change of a savepoint. Each method gives a new edit, and nothing runs before `write`.
+    """Changes to a savepoint. Each method returns a new edit, and nothing runs before `write`.
 
-    Changes apply in the order in which they are said.
+    Changes apply in the order of the calls.
     """
 
     _spark: SparkSession
@@ -45,8 +45,8 @@ class SavepointEdit:
 
     @located_at_call
     def update(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
-        """The rows take the place of what their keys have, and come beside all else: of a map, entry by
-        entry; of timers, timer by timer; of a list, as the whole list of their key."""
+        """Replace the state of the rows' keys, and keep all other keys. Maps are replaced by entry,
+        timers by timer, and lists as the whole list of a key."""
         return self._with(put(self._base, self._changes, operator, state, rows, whole=False))
 
     @located_at_call
@@ -96,16 +96,16 @@ class SavepointEdit:
 
     @located_at_call
     def drop(self, operator: str) -> SavepointEdit:
-        """Leaves the operator's state behind."""
+        """Remove the operator's state."""
         return self._with(Drop(self._operator(operator)))
 
     @located_at_call
     def write(self, path: str) -> str:
-        """Writes the new savepoint into a folder that is empty or not there yet, and gives its path.
+        """Write the new savepoint into an empty or new folder, and return its path.
 
-        It needs nothing of the old one, has an id of its own, and holds what the old one held but for
-        the changes. Raises InputError where a row does not fit, CheckpointError where a file cannot be
-        read or written; then nothing is left in the folder.
+        It does not depend on the old one, has its own id, and holds the old contents with the changes.
+        Raises InputError if a row does not match, and CheckpointError if a file cannot be read or
+        written; then the folder is left empty.
         """
         return write_changed(self._spark, self._base, self._changes, path)
 
@@ -170,7 +170,7 @@ def _columns(frame: DataFrame) -> pa.Schema:
     if frame.isStreaming:
         raise ProgramError(
             "this DataFrame is streaming, and state is made of all of its rows",
-            hint="give what has come so far: spark.read instead of spark.readStream",
+            hint="pass the rows that have arrived so far: spark.read instead of spark.readStream",
         )
     return arrow_schema(frame.schema)
 

@@ -73,7 +73,7 @@ def encode_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def raw_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is stored, as it is. The payload is a `ReadState`."""
+    """Yield the stored state unchanged. The payload is a `ReadState`."""
     task: ReadState = pickle.loads(payload)
     for table in tables(task, batches):
         columns = [table.column(name) for name in RAW.names[:-1]]
@@ -136,13 +136,13 @@ def _entries(
             timers = [NAMESPACE.pack(marks[d], at) for d, at in zip(domains, times, strict=True)]
             return timers, [b""] * len(keys)
         case _:
-            raise AssertionError(f"nothing says how rows become entries of {type(layout).__name__}")
+            raise AssertionError(f"rows cannot be converted to entries of {type(layout).__name__}")
 
 
 def _with_stamps(
     values: Sequence[bytes], rows: pa.RecordBatch, layout: EntryLayout, keys: Sequence[Key]
 ) -> Sequence[bytes]:
-    """Where the entries expire, with the time of their last update."""
+    """Add the time of the last update to the entries, if they expire."""
     if layout.ttl is None:
         return values
     times = _whole(rows, layout.names["expires_ms"], keys)
@@ -215,5 +215,5 @@ def check_columns(given: pa.Schema, layout: EntryLayout, what: str) -> None:
     if problems:
         raise SchemaError(
             f"the DataFrame does not fit {what}: {'; '.join(problems)}",
-            hint=f"give it the columns {', '.join(f'{field.name}: {field.type}' for field in wanted)}",
+            hint=f"its columns must be {', '.join(f'{field.name}: {field.type}' for field in wanted)}",
         )

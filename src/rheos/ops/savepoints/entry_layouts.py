@@ -26,7 +26,7 @@ EVENT_DOMAIN, PROCESSING_DOMAIN = "event", "processing"
 
 
 class EntryLayout(StateLayout):
-    """Of state that is entries of key, namespace and value."""
+    """Layout of state whose entries are key, namespace and value."""
 
     def __init__(self, shape: StateShape) -> None:
         self.keys = KeyColumns(shape.key)
@@ -103,7 +103,7 @@ class ListLayout(EntryLayout):
         return pa.Table.from_arrays([*keys, position, elements, *times], schema=self.schema)
 
     def _stamps(self, stored: Sequence[bytes], lengths: Sequence[int]) -> Iterator[int]:
-        """Of the elements that are shown."""
+        """Yield the time stamps of the elements that are shown."""
         for data, length in zip(stored, lengths, strict=True):
             stamps = (latest_stamp_of(data),) if self.pickled else stamps_of(data)
             if len(stamps) != length:

@@ -1,23 +1,23 @@
-"""How the values of declared state look in a DataFrame, and how they are written again.
+"""Converts the values of declared state to columns of a DataFrame, and back.
 
-Made from the shape that a savepoint keeps of a declared type; the classes themselves are not needed.
+The conversion uses the shape of the declared type in the savepoint; the classes are not needed.
 
 | declared | column |
 |---|---|
 | bool, int, float, str, bytes | boolean, bigint, double, string, binary |
 | datetime, date, timedelta | timestamp, date, day-time interval |
-| Decimal, time, UUID | string: their text, which loses nothing |
-| an enum or Literal of texts or of ints | string or bigint |
+| Decimal, time, UUID | string, without any loss |
+| an enum or Literal of strings or of ints | string or bigint |
 | list, set, frozenset, tuple[X, ...] | array |
 | dict | map |
 | a dataclass, msgspec struct, TypedDict, NamedTuple | struct |
 | tuple[X, Y] | struct of `_1`, `_2` |
 | other unions, recursive types | string: JSON |
-| what is pickled | binary: the pickle |
+| pickled values | binary: the pickle |
 
-Times of day and decimals are stored as texts, so their texts are the values themselves. A `datetime`
-without a zone is shown as the same time in UTC; from a column of `timestamp_ntz` it is written without
-a zone, from a `timestamp` in UTC.
+Times of day and decimals are stored as strings, so the strings are the values themselves. A `datetime`
+without a zone is shown as the same time in UTC. It is written without a zone from a `timestamp_ntz`
+column, and in UTC from a `timestamp` column.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class ColumnForm(ABC):
     nullable = False
 
     def shown(self, value: Any) -> Any:
-        """What was read, as pyarrow takes it. Not called for None."""
+        """Convert a decoded value to one that pyarrow accepts. Not called for None."""
         return value
 
     def stored(self, value: Any) -> Any:
-        """What a column gave, as it is encoded. Not called for None."""
+        """Convert a column's value to one that the codec encodes. Not called for None."""
         return value
 
     @abstractmethod
@@ -101,7 +101,7 @@ class _Optional(ColumnForm):
 
 
 class _Items(ColumnForm):
-    """Of a list; read as a tuple where the value has to be hashed."""
+    """Form of a list. It is read as a tuple if the value has to be hashed."""
 
     def __init__(self, item: ColumnForm, hashed: bool) -> None:
         self._item = item
@@ -155,7 +155,7 @@ def _hashed(key: Any) -> Any:
 
 
 class _Struct(ColumnForm):
-    """What records have in common: a struct with a field for each of theirs."""
+    """Base of the forms of records: a struct with a field for each of the record's."""
 
     def __init__(self, fields: Sequence[tuple[str, ColumnForm, bool]]) -> None:
         self.fields = fields
@@ -247,7 +247,7 @@ class _Array(_Struct):
 
 
 class _Json(ColumnForm):
-    """What no column can hold: shown as JSON."""
+    """Form of values that no column can hold: they are shown as JSON."""
 
     kind = pa.string()
     read = write = msgspec.Raw

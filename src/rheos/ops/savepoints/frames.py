@@ -36,8 +36,8 @@ def read_frame(
 
 
 def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
-    """Who reads what of a state: a task for each file; of lists, one for each subtask's files, as a
-    list may go on in the next."""
+    """Return the read tasks of a state: one for each file. For lists, one for each subtask's files, as a
+    list may continue in the next file."""
     entry = savepoint.entry
     shapes = entry.states[operator]
     handles = [
@@ -55,7 +55,7 @@ def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str
 
 
 def numbered(spark: SparkSession, tasks: int, entry: str, task: object, schema: pa.Schema) -> DataFrame:
-    """What tasks give that are handed their numbers."""
+    """Return the rows of `tasks` tasks, each of which receives its number."""
     if not tasks:
         return spark.createDataFrame([], spark_schema(schema))
     return over_rows(spark.range(0, tasks, 1, tasks), entry, task, schema)

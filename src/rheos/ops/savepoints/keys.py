@@ -17,7 +17,7 @@ from rheos.ops.savepoints.forms import misfit
 
 
 class KeyColumns:
-    """Those of one state. Keys are compared by value, so all integers are shown as bigint."""
+    """Key columns of one state. Keys are compared by value, so all integers are shown as bigint."""
 
     def __init__(self, key: Sequence[FieldShape]) -> None:
         self.names = [field.name for field in key]
@@ -29,7 +29,7 @@ class KeyColumns:
         self.codec = KeyCodec(self.stored, self.names, routed_by=len(key) - beside)
 
     def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
-        """What is shown of decoded keys."""
+        """Return the columns for decoded keys."""
         parts: Sequence[Sequence[Any]] = [keys]
         if len(self.names) > 1:
             parts = list(zip(*keys, strict=True)) if keys else [()] * len(self.names)
@@ -39,7 +39,7 @@ class KeyColumns:
         ]
 
     def of_table(self, table: pa.Table, prefix: str) -> list[pa.Array]:
-        """What is shown of columns that hold the keys, called by the names behind `prefix`."""
+        """Return the columns for keys that are stored in columns, whose names start with `prefix`."""
         return [
             _cast(_cast(plain_column(table, prefix + stored.name), stored.type), shown.type)
             for stored, shown in zip(self.stored, self.shown, strict=True)
@@ -74,7 +74,7 @@ class KeyColumns:
 
 
 def plain_column(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece, as what it stands for."""
+    """Return a column as one array, with dictionaries and extension types resolved."""
     column = table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -1,6 +1,6 @@
-"""What the states of operators look like as DataFrames, and their tables as such rows.
+"""The layouts of operators' state as DataFrames, and the conversion of its tables to such rows.
 
-| state | columns, behind those of the key |
+| state | columns, after those of the key |
 |---|---|
 | value, reduced record | `value` |
 | list | `position`, `value`: a row for each element |
@@ -8,19 +8,19 @@
 | broadcast state | `map_key`, `value`: a row for each entry |
 | operator list and union state | `value`: a row for each element |
 | timers | `timestamp_ms`, `domain` ("event" or "processing") |
-| held rows | the columns of the stream |
+| buffered rows | the columns of the stream |
 | running aggregates | a column for each |
 | open windows of a function | the pane, and the columns of the stream |
-| rows that a session may yet take | the pane, and the columns of the stream |
-| open windows, aggregated | the pane, and what is known of it so far |
+| rows that a session may still include | the pane, and the columns of the stream |
+| open windows, aggregated | the pane, and the aggregates so far |
 | fired windows, progress, source positions | as they are stored |
 
-Values, elements and entries of a map that expire have `expires_ms` behind their `value`.
+Values, elements and entries of a map that expire have `expires_ms` after their `value`.
 
-The *pane* of a row of window state is `pane_start`, `pane_end` (a slice that every window is a whole
-number of; of a tumbling window the window itself; of a session what is known of it so far), and
-`first_window_end`: where the first window ends that takes the row. A sum of integers that is beyond
-64 bits there is null.
+The *pane* of a row of window state is `pane_start`, `pane_end` and `first_window_end`. Every window is
+made of whole panes; the pane of a tumbling window is the window itself, and that of a session is the
+session so far. `first_window_end` is the end of the first window that includes the row. A sum of
+integers that exceeds 64 bits there is null.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Progress(StateLayout):
 
 
 class _Positions(StateLayout):
-    """How far a source has read."""
+    """Layout of a source's positions."""
 
     schema = pa.schema(
         [

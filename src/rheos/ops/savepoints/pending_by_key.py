@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of the keys of one operator, as far as time goes: open windows and timers."""
+"""Open windows and timers that a checkpoint holds for the keys of one operator."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class OpenWindow:
     """Part of a window that has rows in state."""
 
     start_ms: int
-    """Of its rows' pane: of a tumbling window the window's own."""
+    """Start of its rows' pane; of a tumbling window, the window's start."""
     end_ms: int
-    """Where the first window ends that these rows are in."""
+    """End of the first window that includes these rows."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class PendingForKey:
     rows: int
     """Rows of state of the key, or of all keys where none was asked for."""
     windows: tuple[OpenWindow, ...]
-    """Those of the key, by their ends, the first MOST."""
+    """Open windows of the key, ordered by their ends; at most MOST."""
     timers_ms: tuple[int, ...]
-    """Of event time, likewise."""
+    """Event-time timers of the key, in order; at most MOST."""
     window_size_ms: int | None
-    """Where all windows are of one size."""
+    """Size of the windows in ms; None if they differ in size."""
     unread: tuple[str, ...]
     """States that could not be looked into here."""
 
@@ -58,8 +58,11 @@ class PendingForKey:
 def kept_for_key(
     checkpoint: CopiedCheckpoint, operator: OperatorId, key: Mapping[str, str] | str | None
 ) -> PendingForKey:
-    """`key` is a text for each key column, as DataFrames show it, or one where there is one; None looks
-    at all keys. Raises ConfigurationError where the operator has no such columns."""
+    """Return the open windows and timers of one key.
+
+    `key` has a string for each key column, as DataFrames show it, or is the string of the only key
+    column. None means all keys. Raises ConfigurationError if the operator has no such columns.
+    """
     entry = checkpoint.savepoint.entry
     shapes = entry.states.get(operator, {})
     keyed = {

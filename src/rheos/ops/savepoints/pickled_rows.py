@@ -70,7 +70,7 @@ class _RowUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         found = _NAMED.get((name_today(module), name))
         if found is None and (module, name) == ("builtins", "getattr"):
-            # How older protocols name a method of a class.
+            # Older protocols name a method of a class in this way.
             return _method
         if found is None and (module, name) == ("zoneinfo", "ZoneInfo"):
             return "zoneinfo.ZoneInfo"

@@ -78,7 +78,7 @@ class SavepointFrames:
 def _with_sums(
     rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: StateLayout
 ) -> DataFrame:
-    """Totals with the sums and means of floats, which are stored beside them, column by column."""
+    """Return totals with the sums and means of floats, which a state of their own holds by column."""
     *index, column, value = map(quoted, of_sums.schema.names)
     of = {name: f"{at} exact" for at, name in enumerate(layout.exact)}
     wide = sums.groupBy(*index).agg(

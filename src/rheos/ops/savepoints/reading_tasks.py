@@ -1,4 +1,4 @@
-"""What Spark's tasks do to read state: each task reads one file."""
+"""The Spark tasks that read state. Each task reads one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ReadState:
     state: str
     shares: Sequence[Sequence[StateHandle]]
     shapes: Mapping[str, StateShape]
-    """Of all states of the operator."""
+    """Shapes of all states of the operator."""
     trusted: bool = False
     """Whether to read may run what rows that are pickles say."""
 
@@ -41,7 +41,7 @@ def read_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     task: ReadState = pickle.loads(payload)
     layout = layout_of(task.state, task.shapes, trusted=task.trusted)
     for table in tables(task, batches):
-        # What is shown takes more memory than what is stored.
+        # Shown rows take more memory than stored ones.
         at_once = BATCH_ROWS if isinstance(layout, EntryLayout) else max(table.num_rows, 1)
         for start in range(0, table.num_rows, at_once):
             try:
@@ -52,7 +52,8 @@ def read_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def tables(task: ReadState, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Of the shares whose numbers came in. Raises CheckpointError, naming the file."""
+    """Yield the tables of the shares whose numbers are in `batches`. Raises CheckpointError, with the
+    file's name."""
     store = open_store(task.directory, make=False)
     for share in numbered(task.shares, batches):
         for handle in share:

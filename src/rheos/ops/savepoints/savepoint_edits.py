@@ -1,4 +1,4 @@
-"""What a new savepoint is made of: another one, or a program, and what is to change."""
+"""The base of a new savepoint (another savepoint, or a program), and the changes to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rheos.ops.savepoints.catalogue import EntryCatalogue
 
 @dataclass(frozen=True)
 class Base:
-    """What a new savepoint is made of."""
+    """The base of a new savepoint."""
 
     directory: str
     savepoint: Savepoint
@@ -27,7 +27,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Put:
-    """Rows of one state, as all there is of it or beside what there is."""
+    """Rows of one state, which replace all of it or only the state of their keys."""
 
     operator: OperatorId
     state: str

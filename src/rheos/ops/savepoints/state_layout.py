@@ -1,4 +1,4 @@
-"""What a layout is: the columns of one state in a DataFrame, and its tables as such rows."""
+"""The contract of layouts: the columns of one state in a DataFrame, and its tables as such rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.ops.savepoints.arrow_names import arrow_type
 
 
 class StateLayout(ABC):
-    """Of one state: `schema` is that of the DataFrame."""
+    """Layout of one state. `schema` is that of the DataFrame."""
 
     schema: pa.Schema
 
@@ -48,5 +48,5 @@ def unique(taken: Sequence[str], wanted: Sequence[str] | Mapping[str, Any]) -> d
 
 
 def key_prefix(shape: StateShape) -> str:
-    """What stands before the names of key columns, in the tables of columnar state."""
+    """Return the prefix of the names of key columns in the tables of columnar state."""
     return "" if shape.holds == Holds.ROWS else KEY

@@ -99,7 +99,7 @@ class Pickles:
         values: list[bytes] = column.to_pylist()
         for value, key in zip(values, keys, strict=True):
             if value is None:
-                raise InputError(f"column {name!r} is null", key=repr(key), hint="give it a pickle")
+                raise InputError(f"column {name!r} is null", key=repr(key), hint="it must be a pickle")
         return values
 
 
@@ -145,7 +145,7 @@ def values_of(state: str, shape: TypeShape, *, trusted: bool = False) -> Values 
 
 
 def array_header(length: int) -> bytes:
-    """What begins an array of MessagePack, in the shortest form."""
+    """Return the shortest MessagePack header of an array of this length."""
     if length < 16:
         return bytes([0x90 | length])
     return struct.pack(">BH", 0xDC, length) if length < 1 << 16 else struct.pack(">BI", 0xDD, length)

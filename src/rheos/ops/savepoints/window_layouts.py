@@ -94,7 +94,7 @@ class _WindowRows(_Panes):
 
 
 class TotalsLayout(_Panes):
-    """Partial aggregates with one row per key and pane. Exact sums lie in a state of their own."""
+    """Partial aggregates with one row per key and pane. Exact sums have a state of their own."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)

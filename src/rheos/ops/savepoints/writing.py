@@ -60,7 +60,7 @@ def _check_empty(store: Store, path: str) -> None:
     if there:
         raise CheckpointError(
             f"the folder {path!r} is not empty: {there[0]} is there",
-            hint="savepoints are never overwritten; write to a folder that is not there yet",
+            hint="savepoints are never overwritten; write to a new folder",
         )
 
 
@@ -121,7 +121,7 @@ class _Writing:
         return self.base.savepoint.entry
 
     def _deleted(self, change: Delete) -> DeletedKeys:
-        """The keys are brought to the driver: state is searched for them where it lies."""
+        """Return the keys to delete. They are collected on the driver; the tasks search the state."""
         shape = next(s for s in self._entry.states[change.operator].values() if s.key)
         columns = KeyColumns(shape.key)
         rows = collected_table(change.keys.select(*map(quoted, change.names)).distinct())

@@ -1,8 +1,8 @@
-"""What Spark's tasks do to write state: entries sorted by key group, or files as they were.
+"""The Spark tasks that write state: entries sorted by key group, or files copied unchanged.
 
-Each task yields a handle for every file it has put. The files of a task that Spark repeats have the
-names of those before, and the same bytes. A task that fails yields its error and ends well: then Spark
-lets the other tasks end, too, and none of them still writes when the driver clears up.
+Each task yields a handle for every file that it has written. If Spark repeats a task, its files have
+the same names and bytes as before. A task that fails yields its error and ends normally. So Spark lets
+the other tasks finish, and none of them still writes when the driver cleans up.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from rheos.ops.savepoints.values import array_header
 from rheos.runtimes.host.stores import open_store
 
 WRITTEN = pa.schema([pa.field("handle", pa.binary()), pa.field("error", pa.binary())])
-"""Of each row one is not null."""
+"""Schema of the tasks' rows. One of the two columns is not null."""
 
 handle_decoder = msgspec.msgpack.Decoder(StateHandle)
 
 PIECE_ROWS = 1 << 17
 PIECE_BYTES = 64 << 20
-"""A file holds about so much: it is read into memory whole."""
+"""Approximate maximum size of a file in bytes. Files are read into memory whole."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class WriteState:
     parallelism: int
     max_parallelism: int
     targets: int
-    """How many ranges of key groups there are; a multiple of the parallelism."""
+    """Number of ranges of key groups; a multiple of the parallelism."""
     token: str
     """In the names of all files of one savepoint, and of no other."""
 
@@ -186,12 +186,12 @@ class _Entries:
             f"the DataFrame for state {self._task.state!r} of operator {self._task.operator!r} has the "
             f"same {what} twice",
             key=repr(shown),
-            hint="give one row for each key (and map key, position or timer), as by dropDuplicates",
+            hint="pass one row for each key (and map key, position or timer), as by dropDuplicates",
         )
 
 
 def _equal(rows: pa.Table, *names: str) -> pa.Array:
-    """Which rows, from the second on, are equal in these columns to the row before."""
+    """Return, for each row from the second on, whether it equals the row before in these columns."""
     same = pa.repeat(pa.scalar(True), max(rows.num_rows - 1, 0))
     for name in names:
         column = rows.column(name).combine_chunks()
