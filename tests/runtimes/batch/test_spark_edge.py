@@ -25,7 +25,7 @@ def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.Monke
         require_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigurationError, match="none on this machine"):
+    with pytest.raises(ConfigurationError, match="not found on this machine"):
         require_java()
 
 

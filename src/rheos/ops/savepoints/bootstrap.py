@@ -60,8 +60,8 @@ class NewSavepoint:
         The columns of `rows` are the state's key columns followed by `value`. A list has `position` and
         `value`, a map `map_key` and `value`, and "timers" have `timestamp_ms` and `domain`.
 
-        Raises ConfigurationError if the program has no such state, and SchemaError, with the columns, if
-        the rows do not match.
+        Raises ConfigurationError if the program has no such state, and SchemaError, with the columns,
+        if the rows do not match.
         """
         made = put(self._base, (), operator, state, rows, whole=True)
         if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):

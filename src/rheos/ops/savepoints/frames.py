@@ -36,7 +36,7 @@ def read_frame(
 
 
 def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
-    """Return the read tasks of a state: one for each file. For lists, one for each subtask's files, as a
+    """Return the read tasks of a state: one per file. For lists, one per subtask's files, as a
     list may continue in the next file."""
     entry = savepoint.entry
     shapes = entry.states[operator]
