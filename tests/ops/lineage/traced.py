@@ -10,6 +10,7 @@ import rheos as rh
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.forks.input import CheckpointInput
+from rheos.ops.forks.taped_run import Beginning
 from rheos.ops.lineage.answer import Answers, ExplainedRow
 from rheos.ops.lineage.replay import TracedRun
 
@@ -23,7 +24,8 @@ def explained(build: Build, folder: Path) -> dict[str, list[ExplainedRow]]:
         stream.sink_to(rh.print_sink(), name=name)
     plan = env.plan("traced")
     tapes = CheckpointInput(None, plan, None)
-    replay = TracedRun(JobId("traced"), plan, tapes.tapes, {}, StateConfig(), str(folder))
+    beginning = Beginning({}, StateConfig(), str(folder))
+    replay = TracedRun(JobId("traced"), plan, tapes.tapes, beginning)
     try:
         replay.run()
     finally:

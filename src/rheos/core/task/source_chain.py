@@ -38,6 +38,11 @@ class SourceChain(ChainRunner):
         self._few_rows = config.few_rows
         self._poll_interval_us = config.poll_interval_us(bounded=self._bounded)
 
+    def has_caught_up(self) -> bool:
+        """Return whether a source of a run that stops with what exists now has returned all of it."""
+        source = self._tree.source
+        return source is not None and source.until_now and source.has_caught_up()
+
     def drain(self) -> None:
         self._draining = True
 

@@ -15,11 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoint
-from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
-from rheos.core.checkpoint.savepoint import MANIFEST, encode_manifest
+from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.operators.contract import Restored
 from rheos.core.operators.source_split import SPLITS
@@ -27,7 +24,6 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.snapshots import IN_FLIGHT
-from rheos.core.state import format as state_format
 from rheos.core.state.timers import TIMERS
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.chosen import KeyOfOperator, chosen
@@ -37,15 +33,16 @@ from rheos.ops.debugging.replay import DebugStep, KeyReplay, ReplayListener, wat
 from rheos.ops.debugging.replica import Replica
 from rheos.ops.debugging.watching import ReplayStoppedError
 from rheos.ops.debugging.ways import ahead_of
+from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record
 from rheos.ops.forks.reservations import Reservation, reservations
 from rheos.ops.forks.tape import Tape
+from rheos.ops.forks.taped_run import Beginning, state_backend
 from rheos.ops.forks.up_to_position import Positions
 from rheos.ops.savepoints.entry_layouts import PROCESSING_DOMAIN
 from rheos.runtimes.driver.sources_and_sinks import sources
 from rheos.runtimes.host.scratch import OwnedFolder
-from rheos.runtimes.simulated.store import MemoryStore
 
 
 @dataclass
@@ -186,7 +183,7 @@ def debug(
         if until is not None:
             end = kept_checkpoint(found.store, found.job, until, {own, *before})
             _check_order(begin, end)
-        came, tapes = _delivered(plan, keyed, before, begin, end)
+        came, tapes = _delivered(found.job, plan, keyed, before, begin, end)
         replica = Replica(keyed, plan, begin)
         state = replica.state()
         replica.close()
@@ -244,6 +241,7 @@ def _check_order(begin: CopiedCheckpoint, end: CopiedCheckpoint) -> None:
 
 
 def _delivered(
+    job: JobId,
     plan: PhysicalPlan,
     keyed: KeyOfOperator,
     before: Collection[OperatorId],
@@ -252,8 +250,8 @@ def _delivered(
 ) -> tuple[Delivered, dict[OperatorId, Tape]]:
     """What comes to the operator; and the tapes of the sources that lead to it, as far as they tell of
     themselves: their files are gone."""
-    state = _all_state(begin)
-    later = {} if end is None else _all_state(end)
+    state = state_of(begin)
+    later = {} if end is None else state_of(end)
     tapes: dict[OperatorId, Tape] = {}
     with contextlib.closing(OwnedFolder("rheos-debug-")) as owned:
         folder = owned.path
@@ -271,7 +269,10 @@ def _delivered(
                     tape = Tape(tuple(taped for taped in tape.splits if taped.split.id in there))
                 tapes[each.id] = tape
         begun = {id: _begun(state.get(id, {})) for id in tapes}
-        return delivered(plan, keyed, _ahead(begin, keyed, before), tapes, begun), tapes
+        beginning = Beginning(
+            _state_before(state, keyed, before), state_backend(begin), owned.path + "/state"
+        )
+        return delivered(job, plan, keyed, beginning, tapes, begun), tapes
 
 
 def _splits(restored: Restored) -> dict[str, bytes | None]:
@@ -284,27 +285,13 @@ def _begun(restored: Restored) -> set[str]:
     return {id for id, position in _splits(restored).items() if position is not None}
 
 
-def _all_state(checkpoint: CopiedCheckpoint) -> RestoredByOperator:
-    store = MemoryStore()
-    store.files.update(checkpoint.files)
-    return restored_state(checkpoint.savepoint.entry, 0, 1, store, state_format.decode)
-
-
-def _ahead(
-    checkpoint: CopiedCheckpoint, keyed: KeyOfOperator, before: Collection[OperatorId]
-) -> CopiedCheckpoint:
-    """Without the state of the operator itself, but for the rows that are on their way to it."""
-    entry = checkpoint.savepoint.entry
-    handles = [
-        handle
-        for handle in entry.handles
-        if handle.operator in before
-        or (handle.operator == keyed.planned.id and handle.state.startswith(IN_FLIGHT))
-    ]
-    states = {id: states for id, states in entry.states.items() if id in before}
-    entry = msgspec.structs.replace(entry, handles=handles, states=states)
-    savepoint = msgspec.structs.replace(checkpoint.savepoint, entry=entry)
-    return CopiedCheckpoint(savepoint, {**checkpoint.files, MANIFEST: encode_manifest(savepoint)})
+def _state_before(
+    state: RestoredByOperator, keyed: KeyOfOperator, before: Collection[OperatorId]
+) -> RestoredByOperator:
+    """Return the state of the operators before the operator, and the rows in flight to itself."""
+    own = state.get(keyed.planned.id, {})
+    in_flight = {name: of for name, of in own.items() if name.startswith(IN_FLIGHT)}
+    return {keyed.planned.id: in_flight, **{id: state[id] for id in before if id in state}}
 
 
 def _rhythm(keyed: KeyOfOperator, splits: int) -> Iterator[Reservation]:

@@ -1,35 +1,34 @@
-"""What reaches one operator for one key, in the order in which it comes: rows, and how far event time
-has come.
+"""The rows and watermarks that reach one operator for one key, in the order in which they arrive.
 
-What stands before the operator runs in a simulated world, from the checkpoint over the recorded input.
-In the operator's place stands one that takes down the rows of the key; all others take what they are
-given, and give nothing.
+The operators that lead to it run from the checkpoint over the recorded input. In place of the operator
+runs one that records the rows of the key. All other operators take their rows and emit nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
-from rheos.core.checkpoint.upgrade import Upgrade
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.graph.nodes import SourceSpec, Spec
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
 from rheos.core.operators.iterate import IterateSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.state.keys import Key
 from rheos.ops.debugging.chosen import KeyOfOperator, rows_of_key
 from rheos.ops.debugging.early import early
 from rheos.ops.debugging.in_time import Turns, in_time
 from rheos.ops.debugging.ways import ahead_of
-from rheos.ops.forks.sides import world_of
 from rheos.ops.forks.tape import Tape, TapedSource
+from rheos.ops.forks.taped_run import Beginning, TapedRun
+
+_ROWS_AT_ONCE = 1024
+"""Maximum number of rows in one poll of a source."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,24 @@ class Delivered:
 
 
 def delivered(
+    job: JobId,
     plan: PhysicalPlan,
     keyed: KeyOfOperator,
-    checkpoint: CopiedCheckpoint,
+    beginning: Beginning,
     tapes: Mapping[OperatorId, Tape],
     begun: Mapping[OperatorId, Collection[str]],
 ) -> Delivered:
-    """`checkpoint` has the state of what stands before the operator, and `tapes` are of its sources, of
-    whose splits those in `begun` have a position in the checkpoint.
+    """Return what reaches the operator for its key.
 
-    Raises CheckpointError where the checkpoint does not fit the program.
+    Args:
+        job: the job.
+        plan: its program.
+        keyed: the operator, and the key.
+        beginning: has the state of the operators that lead to the operator.
+        tapes: of the sources among them.
+        begun: the splits of each source of which the checkpoint has a position.
+
+    Raises CheckpointError if the state does not fit the program.
     """
     taken = _Taken()
     tap = _TapSpec(taken, keyed.key)
@@ -82,7 +89,8 @@ def delivered(
     turns = Turns()
     for each in plan.operators():
         if each.id in before and isinstance(each.spec, SourceSpec):
-            others[each.id] = in_time(each.spec, each.id, tapes[each.id], begun[each.id], turns)
+            spec = in_time(each.spec, each.id, tapes[each.id], begun[each.id], turns)
+            others[each.id] = replace(spec, until_now=not spec.source.bounded)
 
     def changed(planned: PlannedOperator) -> PlannedOperator:
         if planned.id == keyed.planned.id:
@@ -97,35 +105,34 @@ def delivered(
         replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
         for chain in plan.chains
     ]
-    cut = replace(plan, chains=tuple(chains), parallelism=1)
-    world = world_of(cut, checkpoint, Upgrade(allow_dropped=True))
+    run = TapedRun(job, replace(plan, chains=tuple(chains)), beginning, _ROWS_AT_ONCE)
     error: RheosError | None = None
     try:
-        world.run()
+        run.run()
     except ConfigurationError:
         raise
     except RheosError as raised:
         if not taken.deliveries:
             raise
         error = raised
+    finally:
+        run.close()
     return Delivered(taken.deliveries, error)
 
 
 def _without_rows(spec: Spec) -> Spec:
     """In the place of what does not lead to the operator. Loops stay what they are: rows go round."""
     if isinstance(spec, SourceSpec):
-        return replace(spec, source=TapedSource(spec.source, Tape(())))
+        source = TapedSource(spec.source, Tape(()))
+        return replace(spec, source=source, until_now=not source.bounded)
     return _NothingSpec()
 
 
 @dataclass
 class _Taken:
-    """Filled as the world runs, in this process. A copy that is sent elsewhere is empty."""
+    """The deliveries so far; the run fills it."""
 
     deliveries: list[Delivery] = field(default_factory=list)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Taken, ()
 
     def add(self, delivery: Delivery) -> None:
         """Between two rows only the last watermark counts."""

@@ -17,9 +17,8 @@ from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.graph.nodes import SinkSpec, SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import ChainId, OperatorId
-from rheos.core.protocol.snapshots import PartMode
-from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.ops.forks.tape import Tape, TapedSource
+from rheos.ops.forks.taped_run import state_backend
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.world import World
@@ -61,16 +60,12 @@ def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, upgrade: Upgrade)
     """A world in which the plan, whose sources are tapes, goes on from the checkpoint until they are
     read."""
     folder = checkpoint.savepoint.id
-    files = (handle.mode is PartMode.FILE for handle in checkpoint.savepoint.entry.handles)
     config = JobConfig(
         job=checkpoint.savepoint.job,
         checkpoint=CheckpointConfig(interval_ms=None),
         from_savepoint=folder,
         allow_dropped=upgrade.allow_dropped,
-        # The files of a database are read by that database alone.
-        state=StateConfig(
-            Backend.ROCKSDB if any(files) else Backend.MEMORY, new_aggregates=upgrade.new_aggregates
-        ).without_limits(),
+        state=replace(state_backend(checkpoint), new_aggregates=upgrade.new_aggregates),
         history=None,
         until_now=True,
     )

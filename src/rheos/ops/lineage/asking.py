@@ -7,6 +7,7 @@ are given. Nothing of the job is opened for writing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,10 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId
-from rheos.core.protocol.snapshots import PartMode
-from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.ops.forks.input import CheckpointInput, state_of
 from rheos.ops.forks.job_program import JobProgram, job_program, planned, savepoint_of, working_as
 from rheos.ops.forks.reservations import Reservation, reservations
+from rheos.ops.forks.taped_run import Beginning, state_backend
 from rheos.ops.lineage.answer import Answers, ExplainedRow
 from rheos.ops.lineage.replay import TracedRun
 from rheos.runtimes.driver.sources_and_sinks import sources
@@ -204,16 +204,11 @@ def _answer(
     """None where the sink is given no such row from there on; and how many it is given."""
     input = CheckpointInput(checkpoint, plan, length_ms)
     restored = {} if checkpoint is None else state_of(checkpoint)
-    handles = () if checkpoint is None else checkpoint.savepoint.entry.handles
-    # The files of a database are read by that database alone.
-    in_files = any(handle.mode is PartMode.FILE for handle in handles)
-    state = StateConfig(Backend.ROCKSDB if in_files else Backend.MEMORY).without_limits()
     with scratch_folder(None) as folder:
-        replay = TracedRun(job, plan, input.tapes, restored, state, folder)
-        try:
+        beginning = Beginning(restored, state_backend(checkpoint), folder)
+        replay = TracedRun(job, plan, input.tapes, beginning)
+        with contextlib.closing(replay):
             replay.run()
-        finally:
-            replay.close()
     ledger, place = replay.ledger, replay.operators[asked.sink.id]
     given = [arrival.row for arrival in ledger.arrivals(place)]
     matches = [

@@ -1,13 +1,10 @@
-"""Runs a program once more over taped input, in this thread and one subtask, all operators watched.
+"""Runs a program over taped input, with a record of every row that an operator takes or emits.
 
-It begins with the state of a checkpoint, or with none. What is read goes through all operators before
-more is, from the source that is furthest behind in event time, and the watermark rises behind it. What
-only the clock would bring, such as timers of processing time, does not come.
+The source that is furthest behind in event time reads next.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +13,6 @@ from functools import partial
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
-from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -29,99 +25,67 @@ from rheos.core.connectors.contract import (
 from rheos.core.connectors.rejected import places_of_rejected
 from rheos.core.graph.nodes import MAIN, SinkSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator, Out
+from rheos.core.operators.contract import Operator, Out
 from rheos.core.operators.event_times import event_times
-from rheos.core.operators.source import SourceOperator
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
-from rheos.core.protocol.ids import Attempt, ChainId, JobId, OperatorId
-from rheos.core.protocol.state_config import StateConfig
-from rheos.core.task.contexts import OperatorContexts
+from rheos.core.protocol.ids import ChainId, JobId, OperatorId
 from rheos.core.task.outputs import Outputs
-from rheos.core.task.plan_driver import PlanDriver
 from rheos.ops.forks.tape import Tape, TapedSource
+from rheos.ops.forks.taped_run import Beginning, TapedRun, wait_for
 from rheos.ops.lineage.ledger import Ledger, SplitPlace
 from rheos.ops.lineage.tree import Details, TracedTree, nothing_known
 from rheos.ops.lineage.watched import WatchedOperator, watched
-from rheos.runtimes.host.io import ThreadedIo
-from rheos.runtimes.simulated.clock import SimClock
 
-_ROWS = 1024
-"""What operators give in one batch."""
 _ROWS_AT_ONCE = 16
-"""What a source is asked for at a time: so sources keep abreast of each other."""
-_THREADS = 4
-_MOST_WAIT_US = 1000
+"""Maximum number of rows in one poll of a source: so the sources stay close in event time."""
 
 
-class TracedRun:
-    """A run, from its making to `run`; then the ledger has all of it. To be closed."""
+class TracedRun(TapedRun):
+    """One run. When `run` has returned, the ledger holds all of it."""
 
     def __init__(
         self,
         job: JobId,
         plan: PhysicalPlan,
         tapes: Mapping[OperatorId, Tape],
-        restored: RestoredByOperator,
-        state: StateConfig,
-        folder: str,
+        beginning: Beginning,
     ) -> None:
-        """`folder` is an empty one, for state on disk. Raises the RheosError of what cannot be made or
-        opened."""
+        """Raises the RheosError of an operator that cannot be made."""
         self.ledger = Ledger()
         self.operators: dict[OperatorId, int] = {}
-        """Their places in the ledger."""
+        """The place of each operator in the ledger."""
         self.watched: list[WatchedOperator] = []
-        """By place."""
+        """The operators, by place."""
         self._tapes = tapes
-        self._restored = restored
-        self._clock = SimClock()
-        self._io = ThreadedIo(_THREADS, lambda: None)
-        self._contexts = OperatorContexts(
-            job=job,
-            attempt=Attempt(1),
-            max_parallelism=plan.max_parallelism,
-            clock=self._clock,
-            io=self._io,
-            batch_rows=_ROWS,
-            state=state,
-            scratch=folder,
-            program=plan.context,
-        )
         self._trees: dict[ChainId, TracedTree] = {}
         self._reads: dict[ChainId, _Read] = {}
-        try:
-            self._driver = PlanDriver(
-                plan,
-                attempt=Attempt(1),
-                clock=self._clock,
-                make_tree=self._tree,
-                batch_rows=_ROWS_AT_ONCE,
-                delivers=self.ledger.delivers,
-            )
-        except BaseException:
-            self._io.close()
-            raise
+        super().__init__(job, plan, beginning, _ROWS_AT_ONCE)
 
     def run(self) -> None:
-        """Reads all there is. Raises the RheosError of what fails."""
-        self._driver.open(self._restored)
+        """Read all tapes to their ends; the source with the least event time reads next. Raises the
+        RheosError of what fails."""
+        self.open()
         self.ledger.passed_on()
-        reads = set(self._driver.sources)
-        while reads:
-            id = min(sorted(reads), key=lambda each: self._trees[each].times[0].watermark_ms)
-            if not self._read(id):
-                reads.remove(id)
+        reading = sorted(self._reads)
+        while reading:
+            source = min(reading, key=lambda each: self._trees[each].times[0].watermark_ms)
+            if not self.read(source):
+                reading.remove(source)
 
-    def close(self) -> None:
-        """Close the operators and the I/O."""
-        self._driver.close()
-        self._io.close()
+    def read(self, source: ChainId) -> bool:
+        self._let_splits_fall_idle(self._trees[source].chain)
+        self._reads[source].has_ended = False
+        more = super().read(source)
+        self.ledger.passed_on()
+        return more
+
+    def _delivers(self, batch: Batch) -> None:
+        self.ledger.delivers(batch)
 
     # --- making -----------------------------------------------------------------------------------
 
-    def _tree(self, chain: Chain, outputs: Outputs) -> TracedTree:
+    def _make_tree(self, chain: Chain, outputs: Outputs) -> TracedTree:
         first = len(self.watched)
         details: list[Details] = []
         for planned in chain.operators:
@@ -138,9 +102,9 @@ class TracedRun:
             details.append(note)
         tree = TracedTree(
             chain,
-            self._operator,
+            self._make_operator,
             outputs,
-            _wait_for,
+            wait_for,
             self.ledger,
             first,
             [made.rule.one_by_one for made in self.watched[first:]],
@@ -152,28 +116,11 @@ class TracedRun:
                 made.trace.call_of = partial(tree.call_of, index)
         return tree
 
-    def _operator(self, planned: PlannedOperator) -> Operator:
+    def _make_operator(self, planned: PlannedOperator) -> Operator:
         spec = self.watched[self.operators[planned.id]].spec
-        ctx = self._contexts.of(planned)
         if isinstance(spec, SinkSpec):
-            return _Sink(ctx)
-        splits = spec.source.splits() if isinstance(spec, SourceSpec) else ()
-        return build(ctx, spec, splits)
-
-    # --- rows -------------------------------------------------------------------------------------
-
-    def _read(self, id: ChainId) -> bool:
-        """Read a little. Return whether there is more."""
-        tree = self._trees[id]
-        self._let_splits_fall_idle(tree.chain)
-        self._reads[id].has_ended = False
-        worked = self._driver.poll(id)
-        self.ledger.passed_on()
-        if self._driver.sources[id].ended:
-            return False
-        source = tree.operators[tree.chain.operators[0].id]
-        assert isinstance(source, SourceOperator)
-        return worked or not (source.until_now and source.has_caught_up())
+            return _Sink(self._contexts.of(planned))
+        return super()._make_operator(replace(planned, spec=spec))
 
     def _let_splits_fall_idle(self, chain: Chain) -> None:
         """A split whose tape is read is idle from then on, as far as the program says so."""
@@ -188,12 +135,6 @@ class _Sink(Operator):
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         return iter(())
-
-
-def _wait_for(begun: Begun) -> None:
-    """What is asked of others may be waited for."""
-    while not begun.ready():
-        time.sleep(min(begun.wake_after_us() or _MOST_WAIT_US, _MOST_WAIT_US) / 1e6)
 
 
 # --- where a source's rows lie ------------------------------------------------------------------------

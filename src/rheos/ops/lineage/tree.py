@@ -8,7 +8,8 @@ from rheos.core.operators.contract import Begun, Operator, Out
 from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.task.in_flight import InFlight
-from rheos.core.task.tree import OperatorTree, RowOutputs, Work
+from rheos.core.task.tree import RowOutputs, Work
+from rheos.ops.forks.taped_run import UntimedTree
 from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedCall
 
 Details = Callable[[Out], Sequence[SplitPlace | FunctionCall | None]]
@@ -19,7 +20,7 @@ def nothing_known(out: Out) -> Sequence[None]:
     return [None] * out.batch.num_rows
 
 
-class TracedTree(OperatorTree[None]):
+class TracedTree(UntimedTree):
     def __init__(
         self,
         chain: Chain,
@@ -99,10 +100,6 @@ class TracedTree(OperatorTree[None]):
         self._begin(index, TracedCall(Called.WATERMARK, at_ms=timestamp_ms))
         self._reached_ms[index] = timestamp_ms
         return super()._rise(index, timestamp_ms)
-
-    def next_timer_ms(self) -> None:
-        """Return None: no timer of processing time fires in a replay."""
-        return None
 
     def end(self) -> Work[None]:
         for index in range(len(self._operators)):
