@@ -340,7 +340,11 @@ WRONG = [
     ({"DEFINE": "A AS PREV(price) > 1"}, "PREV may look at a row before the match", "PREV(price)"),
     ({"DEFINE": "A AS NEXT(price) > 1"}, "rows that come later are not known", "NEXT(price)"),
     ({"DEFINE": "B AS LAST(A.price * B.tax) > 1"}, "this is of several", "B.tax"),
-    ({"MEASURES": "STDDEV(A.price) AS s"}, "STDDEV() is not computed in MATCH_RECOGNIZE", "STDDEV"),
+    (
+        {"MEASURES": "ARRAY_AGG(A.price) AS s"},
+        "ARRAY_AGG() is not computed in MATCH_RECOGNIZE",
+        "ARRAY",
+    ),
     ({"MEASURES": "A.price"}, "this is no SQL: expecting as", "PATTERN"),
     ({"AFTER": "AFTER MATCH SKIP TO FIRST A"}, "A takes the first row of each match", "A"),
     ({"AFTER": "AFTER MATCH SKIP TO LAST X"}, "unknown variable 'X'", "X"),

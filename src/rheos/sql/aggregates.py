@@ -17,10 +17,13 @@ from sqlglot import exp
 from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
 from rheos.core.aggregates.units import mean_type, sum_type
+from rheos.core.errors import SchemaError
+from rheos.core.graph.types import from_polars
 from rheos.sql import types
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
+from rheos.sql.named_aggregates import NamedAggregate
 from rheos.sql.text import kind
 
 
@@ -68,6 +71,8 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
         condition = compiler.condition(node.expression.this, "FILTER").expr
     if isinstance(call, UserAggregateCall):
         return _of_user(compiler, call, condition)
+    if isinstance(call, NamedAggregate):
+        return _named(compiler, call, condition)
     if isinstance(call, exp.Count):
         return _count(compiler, call, condition)
     if isinstance(call, exp.Anonymous):
@@ -109,6 +114,20 @@ def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | N
         expr = pl.when(pl.all_horizontal(there)).then(both) if there else both
         value = Typed(expr, pl.Struct(fields), node)
     return Aggregated(_where(value, condition), agg.collect, pl.List(value.type), fold=of)
+
+
+def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) -> Aggregated:
+    if len(node.expressions) != 1:
+        raise compiler.sql.error(
+            f"{kind(node)} takes 1 argument, and has {len(node.expressions)}", node, "name one column"
+        )
+    value = compiler.compile(node.expressions[0])
+    name = value.node.sql(dialect="spark")
+    try:
+        result = node.agg(name).result_type(from_polars(pl.Schema({name: value.type})))
+    except SchemaError as error:
+        raise compiler.sql.wrong_type(error.what, node, error.hint or CAST) from None
+    return Aggregated(_where(value, condition), node.agg, types.of_arrow(result))
 
 
 def _may_be_null(of: UserFunction, name: str) -> bool:

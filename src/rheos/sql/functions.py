@@ -33,6 +33,7 @@ from rheos.core.protocol.types import arrow_type, schema_of
 from rheos.core.shown import shown
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
+from rheos.sql.named_aggregates import named_aggregate
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import kind
 
@@ -166,12 +167,11 @@ def _inlined(compiler: Compiler, node: UserCall) -> Typed:
     return Typed(made, given_type, node)
 
 
-def resolved(tree: exp.Expr, functions: typing.Mapping[str, type[UserCall]]) -> None:
-    """Makes the calls of functions that are known calls of these."""
-    if not functions:
-        return
+def resolved(tree: exp.Expr, functions: typing.Mapping[str, type[OwnCall]]) -> None:
+    """Replace calls of functions that are known by calls of these. Other names may be those of
+    aggregates."""
     for node in [*tree.find_all(exp.Anonymous)]:
-        known = functions.get(node.name.casefold())
+        known = functions.get(node.name.casefold()) or named_aggregate(node.name)
         if known is not None:
             call = known(expressions=node.expressions)
             call.meta.update(node.meta)

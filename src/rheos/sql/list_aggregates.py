@@ -1,102 +1,52 @@
-"""Aggregates over the values of a list, as expressions: what MATCH_RECOGNIZE computes of a match.
-
-Polars adds up integers modulo 2**64 and decimals modulo 2**128. A sum that its type cannot hold is
-refused by an expression that fails with a text (`row_expressions.refusing`).
-"""
+"""Aggregates over the values of lists: what MATCH_RECOGNIZE computes over the rows of a match."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Context, Decimal
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
-from rheos.core.aggregates.count import Count
-from rheos.core.aggregates.distinct import CountDistinct
-from rheos.core.aggregates.extremes import Max, Min
-from rheos.core.aggregates.mean import Mean
-from rheos.core.aggregates.sum import Sum
-from rheos.core.operators.row_expressions import refusing
-from rheos.sql import types
-from rheos.sql.expressions.table import Typed
-
-_MOST = 2**63 - 1
-_WIDE = Context(prec=types.MOST_DIGITS)
-_WRAPS = 1.3
-"""Sums below that many times the greatest decimal have not wrapped around; a float tells."""
+from rheos.core.aggregates import Agg
+from rheos.core.aggregates.sum_too_large import SumTooLarge
+from rheos.core.graph.row_functions import of_columns
+from rheos.core.graph.types import from_polars
+from rheos.core.operators.row_expressions import refusal
 
 
 def over_list(
-    kind: type, lists: pl.Expr, value: Typed, made: pl.DataType, written: str
+    agg: Agg, lists: pl.Expr, values: pl.DataType, result: pl.DataType, written: str
 ) -> pl.Expr | None:
-    """Return the aggregate of each list of values; None if no expression computes it. `made` is the
-    type of the result, `written` the call as the user wrote it."""
-    maker = _MAKERS.get(kind)
-    return None if maker is None else maker(lists, value, made, written)
+    """Return the aggregate of each list, or `None` if the aggregate has no frame form.
+
+    Args:
+        agg: the aggregate of a column, whatever its name.
+        lists: an expression for the lists.
+        values: type of the values in the lists.
+        result: type of the result.
+        written: the call as the user wrote it, for errors.
+    """
+    if not agg.can_frame():
+        return None
+    schema = from_polars(pl.Schema({agg.column or "value": values}))
+    return of_columns(partial(_of_lists, agg, schema, result, written), [lists], result)
 
 
-def _count(lists: pl.Expr) -> pl.Expr:
-    return lists.list.drop_nulls().list.len().cast(types.BIGINT)
-
-
-def _different(lists: pl.Expr) -> pl.Expr:
-    return lists.list.drop_nulls().list.n_unique().cast(types.BIGINT)
-
-
-def _greatest(lists: pl.Expr, value: Typed) -> pl.Expr:
-    if not types.is_floating(value.type):
-        return lists.list.max()
-    # Polars' `max` leaves NaN out.
-    nan = lists.list.eval(pl.element().is_nan()).list.any()
-    return pl.when(nan).then(pl.lit(float("nan"), value.type)).otherwise(lists.list.max())
-
-
-def _total(lists: pl.Expr, value: Typed, written: str, *, of_integers: pl.DataType) -> pl.Expr:
-    """Return the sum; it is 0 if there are no values. Sums of integers have the type `of_integers`."""
-    element = pl.element()
-    if types.is_floating(value.type):
-        return lists.list.agg(element.cast(types.DOUBLE).sum())
-    if not isinstance(value.type, pl.Decimal):
-        total = lists.list.agg(element.cast(pl.Int128).sum())
-        if of_integers != types.BIGINT:
-            return total.cast(of_integers)
-        fits = total.is_between(-_MOST - 1, _MOST)
-        what, hint = "64 bits", "CAST its argument to DECIMAL(38, 0)"
-    else:
-        scale = value.type.scale
-        most = Decimal("9" * types.MOST_DIGITS).scaleb(-scale, _WIDE)
-        total = lists.list.agg(element.sum()).cast(pl.Decimal(types.MOST_DIGITS, scale))
-        near = lists.list.agg(element.cast(types.DOUBLE).sum()).abs() < float(most) * _WRAPS
-        bound = pl.lit(most, pl.Decimal(types.MOST_DIGITS, scale))
-        fits = near & (total <= bound) & (total >= -bound)
-        what, hint = f"DECIMAL({types.MOST_DIGITS}, {scale})", "CAST its argument to DOUBLE"
-    kind = of_integers if not isinstance(value.type, pl.Decimal) else pl.Decimal(38, value.type.scale)
-    text = f"{written}: the sum is beyond {what}; {hint}"
-    return pl.when(fits).then(total.cast(kind, strict=False)).otherwise(refusing(~fits, text, kind))
-
-
-def _sum(lists: pl.Expr, value: Typed, made: pl.DataType, written: str) -> pl.Expr:
-    total = _total(lists, value, written, of_integers=types.BIGINT)
-    return pl.when(_count(lists) > 0).then(total.cast(made))
-
-
-def _mean(lists: pl.Expr, value: Typed, made: pl.DataType, written: str) -> pl.Expr:
-    number = _count(lists)
-    total = _total(lists, value, written, of_integers=types.DOUBLE)
-    if not isinstance(made, pl.Decimal):
-        return pl.when(number > 0).then(total / number)
-    mean = (total / number).cast(made, strict=False)
-    text = f"{written}: the mean is beyond {types.name(made)}; CAST its argument to DOUBLE"
-    large = (number > 0) & total.is_not_null() & mean.is_null()
-    return pl.when(number > 0).then(pl.coalesce(mean, refusing(large, text, made)))
-
-
-_MAKERS: dict[type, Callable[[pl.Expr, Typed, pl.DataType, str], pl.Expr]] = {
-    Count: lambda lists, value, made, written: _count(lists),
-    CountDistinct: lambda lists, value, made, written: _different(lists),
-    Sum: _sum,
-    Mean: _mean,
-    Min: lambda lists, value, made, written: lists.list.min(),
-    Max: lambda lists, value, made, written: _greatest(lists, value),
-}
-"""The aggregates of lists, by those of streams."""
+def _of_lists(
+    agg: Agg, schema: pa.Schema, result: pl.DataType, written: str, columns: Sequence[pl.Series]
+) -> pl.Series:
+    [lists] = columns
+    make = agg.frame(schema)
+    assert make is not None, "checked where the expression is made"
+    results: list[Any] = []
+    for values in lists.to_list():
+        state = make()
+        for value in values or ():
+            state.add(value)
+        try:
+            results.append(state.result())
+        except SumTooLarge as error:
+            raise refusal(*error.in_sql(written)) from None
+    return pl.Series(lists.name, results, result)

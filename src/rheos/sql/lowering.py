@@ -19,7 +19,7 @@ from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.changes import table_columns
-from rheos.core.operators.over.by_time import OverByTime
+from rheos.core.operators.over.by_time import OverByTime, label
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
@@ -240,14 +240,14 @@ class Lowering:
         schema = pa.schema([*rows, *(kinds.field(name) for name in over.results)])
         changes = keyed._type.changes
         if changes is None:
-            fn = OverByTime(over, plan.frame, rows.names)
+            fn = OverByTime(over, plan.frame, pa.schema([*rows]))
             made = keyed.process(fn, order="event_time", returns=schema)
         else:
             key = (*dict.fromkeys((*keyed.keys, *changes.key)),)
             schema = schema.append(pa.field(OP, pa.string()))
             table = StreamType(schema, keyed._type.event_time, changes=Changes(key, retracts=True))
             made = keyed._then(OverSpec(over, plan.frame, changes.key), "over", {MAIN: table})
-        what = [str(plan.frame), *(fold.name for fold in over.folds), *plan.keys]
+        what = [str(plan.frame), *map(label, over.functions), *plan.keys]
         found = of.restored(self._known(made, plan, "over", *what), plan.changes)
         return _untimed(found) if is_behind_time(plan) else found
 

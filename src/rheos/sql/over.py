@@ -10,15 +10,10 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core import aggregates as agg
-from rheos.core.aggregates.count import Count
-from rheos.core.aggregates.distinct import CountDistinct
-from rheos.core.aggregates.extremes import Max, Min
-from rheos.core.aggregates.mean import Mean
-from rheos.core.aggregates.sum import Sum
-from rheos.core.aggregates.variance import StdDev, Variance
 from rheos.core.graph.changelog import Changes
-from rheos.core.operators.over.by_time import OverColumns
-from rheos.core.operators.over.frames import Fold, FrameSpec
+from rheos.core.operators.over.by_time import OverColumns, OverFunction
+from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.operators.over.positions import Position
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated
 from rheos.sql.expressions.literals import interval_of
@@ -28,27 +23,14 @@ from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, wit
 from rheos.sql.ranking import RowOrder, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
-_FOLDS = {
-    Count: Fold.COUNT,
-    CountDistinct: Fold.COUNT_DISTINCT,
-    Sum: Fold.SUM,
-    Mean: Fold.MEAN,
-    Min: Fold.MIN,
-    Max: Fold.MAX,
+_POSITIONS: dict[type[exp.Expr], Position] = {
+    exp.FirstValue: Position.FIRST,
+    exp.LastValue: Position.LAST,
+    exp.Lag: Position.BEFORE,
+    exp.Lead: Position.AFTER,
+    exp.Rank: Position.RANK,
+    exp.DenseRank: Position.DENSE_RANK,
 }
-_DEVIATIONS = {
-    (Variance, 1): Fold.VARIANCE,
-    (Variance, 0): Fold.VARIANCE_POP,
-    (StdDev, 1): Fold.STDDEV,
-    (StdDev, 0): Fold.STDDEV_POP,
-}
-_VALUES = {
-    exp.FirstValue: Fold.FIRST,
-    exp.LastValue: Fold.LAST,
-    exp.Lag: Fold.BEFORE,
-    exp.Lead: Fold.AFTER,
-}
-_RANKS = {exp.Rank: Fold.RANK, exp.DenseRank: Fold.DENSE_RANK}
 _EXAMPLE = (
     "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
 )
@@ -123,10 +105,9 @@ def _over(
     exprs = [pl.col(column.name) for column in source.columns]
     columns = [*source.columns, SqlColumn(by, types.of_expression(by_expr, plan.columns))]
     exprs.append(by_expr.alias(by))
-    ranks = (*_RANKS.values(),)
-    arguments = [by if call.fold in ranks else f"argument {place}.{n}" for n, call in enumerate(calls)]
+    arguments = [by if call.is_rank else f"argument {place}.{n}" for n, call in enumerate(calls)]
     for name, call in zip(arguments, calls, strict=True):
-        if call.fold in ranks:
+        if call.is_rank:
             continue
         exprs.append(call.argument.expr.alias(name))
         columns.append(SqlColumn(name, call.argument.type))
@@ -138,13 +119,16 @@ def _over(
     changes = source.changes
     if changes is not None:
         changes = Changes((*dict.fromkeys((*keys, *changes.key)),), retracts=True)
-    folds, names = tuple(call.fold for call in calls), tuple(column.name for column in results)
+    functions = tuple(call.function(name) for call, name in zip(calls, arguments, strict=True))
+    names = tuple(column.name for column in results)
     frame, frames = first.frame, tuple(call.frame for call in calls)
     if frame.following:
         begin, end = max(each.preceding or 0 for each in frames), max(each.following for each in frames)
         frame = replace(frame, preceding=begin, following=end)
     written = tuple(sql.written(call.node.this) for call in calls)
-    spec = OverColumns(by, tuple(arguments), folds, names, frames if frame.following else (), written)
+    spec = OverColumns(
+        by, tuple(arguments), functions, names, frames if frame.following else (), written
+    )
     made = OverPlan(source, keys, spec, frame, (*source.columns, *results), changes)
     return made, [
         Typed(call.aggregate.result(pl.col(column.name)), call.aggregate.type, call.node)
@@ -232,8 +216,21 @@ class _OverCall:
     orders: Sequence[RowOrder]
     frame: FrameSpec
     argument: Typed
-    fold: Fold
+    position: Position | None
+    """`None`: an aggregate."""
     aggregate: Aggregated
+
+    @property
+    def is_rank(self) -> bool:
+        return self.position is not None and self.position.is_rank
+
+    def function(self, column: str) -> OverFunction:
+        """Return what is computed of a column."""
+        if self.position is not None:
+            return self.position
+        made = self.aggregate.of(column)
+        assert isinstance(made, agg.Agg), "checked when the call was read"
+        return made
 
     @property
     def same(self) -> tuple[str, str, FrameSpec]:
@@ -244,7 +241,7 @@ class _OverCall:
         return by, self.window.args["order"].sql(dialect="spark"), frame
 
     def result_type(self, source: Plan, column: str) -> pl.DataType:
-        if self.fold in (*_VALUES.values(), *_RANKS.values()):
+        if self.position is not None:
             return self.aggregate.type
         return result_column(source, "result", self.aggregate.of(column)).type
 
@@ -256,39 +253,38 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
         raise sql.error("the rows OVER which it is have an order", call, _EXAMPLE)
     orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
     frame = _frame(sql, window.args.get("spec"), orders)
-    fold, made = _aggregate(sql, compiler, call)
-    if fold is Fold.BEFORE:
+    position, made = _function(sql, compiler, call)
+    if position is Position.BEFORE:
         frame = FrameSpec(True, _rows(sql, call.this), frame.descending)
-    elif fold is Fold.AFTER:
+    elif position is Position.AFTER:
         frame = FrameSpec(True, 0, frame.descending, following=_rows(sql, call.this))
-    elif fold in _RANKS.values():
+    elif position is not None and position.is_rank:
         frame = FrameSpec(True, None, frame.descending)
     value = made.argument or Typed(pl.lit(True), types.BOOLEAN, call)
-    return _OverCall(call, window, orders, frame, value, fold, made)
+    return _OverCall(call, window, orders, frame, value, position, made)
 
 
-def _aggregate(sql: SqlText, compiler: Compiler, call: exp.Window) -> tuple[Fold, Aggregated]:
+def _function(sql: SqlText, compiler: Compiler, call: exp.Window) -> tuple[Position | None, Aggregated]:
     of = call.this
-    if (fold := _VALUES.get(type(of))) is not None:
-        sql.only(of, ("this", "offset") if fold in (Fold.BEFORE, Fold.AFTER) else ("this",))
-        value = compiler.compile(of.this)
-        return fold, Aggregated(value, agg.first, value.type)
-    if (fold := _RANKS.get(type(of))) is not None:
+    position = _POSITIONS.get(type(of))
+    if position is not None and position.is_rank:
         sql.only(of, ())
-        return fold, Aggregated(None, agg.first, types.BIGINT)
+        return position, Aggregated(None, agg.first, types.BIGINT)
+    if position is not None:
+        has_offset = position in (Position.BEFORE, Position.AFTER)
+        sql.only(of, ("this", "offset") if has_offset else ("this",))
+        value = compiler.compile(of.this)
+        return position, Aggregated(value, agg.first, value.type)
     made = aggregated(compiler, of)
     reads = made.of("column")
-    if isinstance(reads, Variance | StdDev):
-        return _DEVIATIONS[type(reads), reads.ddof], made
-    chosen = _FOLDS.get(type(reads)) if isinstance(reads, agg.Agg) else None
-    if chosen is None or made.fold is not None:
+    if not isinstance(reads, agg.Agg) or not reads.can_frame() or made.fold is not None:
         raise sql.error(
             f"{kind(of.this if isinstance(of, exp.Filter) else of)} is not computed OVER rows yet",
             call,
             "there are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, LAST_VALUE, LAG, "
             "LEAD, RANK, DENSE_RANK and ROW_NUMBER",
         )
-    return chosen, made
+    return None, made
 
 
 def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:

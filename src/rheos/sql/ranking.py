@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
+from rheos.core.aggregates.count import Count
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.windows import Window
 from rheos.core.operators.over.by_time import OverColumns
-from rheos.core.operators.over.frames import Fold, FrameSpec
+from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import AT_ITS_END
@@ -320,7 +321,7 @@ def _with_ranked(plan: Plan, made: Callable[[Ranked], Plan]) -> Plan:
 
 def _counted(plan: Ranked) -> Plan:
     """The number of a row is how many there are up to it."""
-    over = OverColumns(plan.by, (plan.by,), (Fold.COUNT,), (plan.rank,))
+    over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
     frame = FrameSpec(by_rows=True, preceding=None)
     made = OverPlan(plan.input, plan.keys, over, frame, (*plan.input.columns, columns[-1]), None)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from sqlglot import exp
 
+from rheos.core.aggregates import Agg
 from rheos.core.errors import InputError
 from rheos.core.graph.patterns import Previous
 from rheos.core.operators.pattern.conditions import EarlierRows
@@ -268,12 +269,14 @@ class RowNavigation:
             value = rows.cast(value, types.BIGINT)
         listed = self._read(node, variable, value, None)
         agg, written = made.of("x"), self.sql.written(node)
-        result = over_list(type(agg), listed.expr, value, made.type, written)
+        result = None
+        if isinstance(agg, Agg) and made.fold is None:
+            result = over_list(agg, listed.expr, value.type, made.type, written)
         if result is None:
             raise self.sql.error(
                 f"{kind(call)} is not computed in MATCH_RECOGNIZE",
                 node,
-                "there are COUNT, SUM, AVG, MIN and MAX",
+                "there are COUNT, SUM, AVG, MIN, MAX, STDDEV and VARIANCE",
             )
         return Typed(made.result(result), made.type, node)
 

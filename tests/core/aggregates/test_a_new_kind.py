@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import rheos as rh
 from rheos.core.aggregates import KINDS, Agg
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
 from rheos.core.aggregates.contract import Column, Reduced, Running, given
+from rheos.core.aggregates.frames import FrameState, MergedFrame
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.job_context import JobContext
@@ -39,6 +40,7 @@ class Earliest(Agg):
     """The value of the earliest row of a window; running, that of the row that came first."""
 
     kind: ClassVar[str] = "earliest"
+    in_sql: ClassVar[bool] = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,9 +68,17 @@ class Earliest(Agg):
     def running(self, schema: pa.Schema) -> Running:
         return Running(EarliestCell, self._type(schema))
 
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return EarliestFrame
+
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
         return parts["value"]
+
+
+class EarliestFrame(MergedFrame):
+    def merge(self, older: Any, newer: Any) -> Any:
+        return older
 
 
 class EarliestCell(Cell):
@@ -149,6 +159,58 @@ def test_running_however_it_is_cut_restored_and_rescaled_in_memory_and_on_disk()
         ("c", 4, 4),
         ("c", 7, 4),
     ]
+
+
+QUERIES = {
+    "OVER": (
+        "SELECT k, v, EARLIEST(v) OVER (PARTITION BY k ORDER BY at ROWS 1 PRECEDING) AS earliest "
+        "FROM t",
+        [("a", 1, 3), ("a", 3, 3), ("a", 6, 8), ("a", 8, 1), ("b", 2, 5), ("b", 5, 5)],
+    ),
+    "OVER from the first row": (
+        "SELECT k, v, EARLIEST(v) FILTER (WHERE v <> 3) OVER (PARTITION BY k ORDER BY at) AS earliest "
+        "FROM t",
+        [("a", 1, 1), ("a", 3, None), ("a", 6, 1), ("a", 8, 1), ("b", 2, 5), ("b", 5, 5)],
+    ),
+    "MATCH_RECOGNIZE": (
+        "SELECT k, v, earliest FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY at "
+        "MEASURES LAST(B.v) AS v, EARLIEST(A.v) AS earliest "
+        "PATTERN (A A B) DEFINE B AS B.v > EARLIEST(A.v))",
+        [("a", 8, 3)],
+    ),
+    "GROUP BY": (
+        "SELECT k, COUNT(*) AS v, EARLIEST(v) AS earliest FROM t GROUP BY k",
+        [("a", 1, 1), ("a", 2, 1), ("a", 3, 1), ("a", 4, 1), ("b", 1, 2), ("b", 2, 2)],
+    ),
+    "GROUP BY of windows": (
+        "SELECT k, COUNT(*) AS v, EARLIEST(v) AS earliest FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), "
+        "INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end",
+        [("a", 4, 3), ("b", 2, 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("called", QUERIES)
+def test_sql_calls_it_by_its_name(called: str) -> None:
+    query, expected = QUERIES[called]
+    env = rh.Environment(1, runtime="simulated")
+    given = [("a", 1, 12), ("b", 2, 13), ("a", 3, 11), ("b", 5, 12), ("a", 6, 25), ("a", 8, 22)]
+    at = pa.array([s * 1_000_000 for *_, s in given]).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"k": [k for k, *_ in given], "v": [v for _, v, _ in given], "at": at})
+    watermark = rh.Watermark.bounded_out_of_orderness("1m", on="at")
+    env.register("t", env.from_source(rh.collection(rows), watermark=watermark))
+    env.sql(query).collect("found")
+    found = env.execute("earliest").collected["found"].to_pylist()
+    assert sorted((row["k"], row["v"], row["earliest"]) for row in found) == expected
+
+
+def test_sql_takes_one_argument_of_a_type_that_fits() -> None:
+    env = rh.Environment(1, runtime="simulated")
+    env.register("t", env.from_source(rh.collection(pa.table({"k": ["a"], "v": [1]}))))
+    with pytest.raises(ProgramError, match=r"EARLIEST\(\) takes 1 argument, and has 2"):
+        env.sql("SELECT k, EARLIEST(v, v) AS x FROM t GROUP BY k")
+    with pytest.raises(SchemaError, match=r"earliest\(\) needs a number"):
+        env.sql("SELECT v, EARLIEST(k) AS x FROM t GROUP BY v")
 
 
 def planned() -> dict[str, PlannedOperator]:

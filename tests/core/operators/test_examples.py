@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.core.aggregates.sum import Sum
 from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN, Input, StreamType
@@ -28,7 +29,7 @@ from rheos.core.operators.changelog.emptied import EmptiedSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.over.by_time import OverByTime, OverColumns
-from rheos.core.operators.over.frames import Fold, FrameSpec
+from rheos.core.operators.over.frames import FrameSpec
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, check_timeline, simulate
@@ -109,7 +110,7 @@ GIVEN = {
     "Changes": Changes,
     "MAIN": MAIN,
     "StreamType": StreamType,
-    "Fold": Fold,
+    "Sum": Sum,
     "FrameSpec": FrameSpec,
     "OverByTime": OverByTime,
     "OverColumns": OverColumns,

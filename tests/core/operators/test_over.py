@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import pstdev, pvariance, stdev, variance
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rheos as rh
 from rheos import testing
-from rheos.core.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over, over_ahead
+from rheos.core.aggregates import KINDS
+from rheos.core.aggregates.frames import Columns, FrameState, MergedFrame
+from rheos.core.operators.over.by_time import OverColumns, OverFunction
+from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
+from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.stored import pack, unpack
+from tests.core.aggregates.oracle import CASES, exact_sum, same
 
-DEVIATIONS = (Fold.VARIANCE, Fold.VARIANCE_POP, Fold.STDDEV, Fold.STDDEV_POP)
-FOLDS = tuple(
-    fold for fold in Fold if fold not in (*DEVIATIONS, Fold.RANK, Fold.DENSE_RANK, Fold.AFTER)
-)
+SCHEMA = pa.schema({"v": pa.int64()})
+FUNCTIONS: dict[str, OverFunction] = {
+    name: kind("v") for name, kind in KINDS.items() if kind.can_frame()
+} | {
+    "first value": Position.FIRST,
+    "last value": Position.LAST,
+    "lag": Position.BEFORE,
+    "lead": Position.AFTER,
+}
 VALUES = st.one_of(st.none(), st.integers(-5, 5))
 ROWS = st.lists(st.tuples(st.integers(0, 12), VALUES), max_size=15)
 
@@ -36,28 +47,37 @@ def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
     return [row.values[0] for row in rows if least <= sign * row.by <= here]
 
 
-def aggregate(fold: Fold, values: list[Any], frame: FrameSpec) -> Any:
-    there = [value for value in values if value is not None]
-    match fold:
-        case Fold.COUNT:
-            return len(there)
-        case Fold.SUM:
-            return sum(there) if there else None
-        case Fold.MEAN:
-            return sum(there) / len(there) if there else None
-        case Fold.MIN:
-            return min(there, default=None)
-        case Fold.MAX:
-            return max(there, default=None)
-        case Fold.FIRST:
+def expected(name: str, values: list[Any], frame: FrameSpec) -> Any:
+    """The result of a function over the values of a frame; of an aggregate, by its oracle."""
+    match FUNCTIONS[name]:
+        case Position.FIRST:
             return values[0]
-        case Fold.LAST:
+        case Position.LAST:
             return values[-1]
-        case Fold.COUNT_DISTINCT:
-            return len({*there})
-        case Fold.BEFORE | Fold.AFTER:
-            whole = len(values) == (frame.preceding or 0) + 1 + frame.following
-            return values[0 if fold is Fold.BEFORE else -1] if whole else None
+        case Position() as position:
+            complete = len(values) == frame.rows
+            return values[0 if position is Position.BEFORE else -1] if complete else None
+    return CASES[name].expected([value for value in values if value is not None])
+
+
+def moving(names: Sequence[str], frame: FrameSpec, kind: pa.DataType | None = None) -> MovingFrames:
+    schema = SCHEMA if kind is None else pa.schema({"v": kind})
+    functions = tuple(FUNCTIONS[name] for name in names)
+    columns = OverColumns("by", ("v",) * len(names), functions, tuple(names))
+    frames = (frame,) * len(names) if frame.following else ()
+    return MovingFrames(columns.states(schema, frame), frame, frames)
+
+
+def restored(
+    frames: MovingFrames, names: Sequence[str], frame: FrameSpec, waiting: Any
+) -> MovingFrames:
+    """The same frames, after they were stored."""
+    made = moving(names, frame)
+    rows = unpack(pack(frames, [(row.by, *row.values) for row in waiting]), made)
+    assert rows == [(row.by, *row.values) for row in waiting]
+    if frame.following:
+        made.add([FrameRow(by, tuple(values)) for by, *values in rows])
+    return made
 
 
 @given(
@@ -66,84 +86,145 @@ def aggregate(fold: Fold, values: list[Any], frame: FrameSpec) -> Any:
     st.one_of(st.none(), st.integers(0, 4)),
     st.booleans(),
     st.sets(st.integers(0, 12)),
+    st.booleans(),
 )
-def test_aggregates_over_frames_are_those_of_each_frame_alone(
+@settings(max_examples=150)
+def test_frames_that_move_have_the_results_of_each_frame_alone(
     drawn: list[tuple[int, int | None]],
     by_rows: bool,
     preceding: int | None,
     descending: bool,
     cuts: set[int],
+    stores: bool,
 ) -> None:
     frame = FrameSpec(by_rows, preceding, descending)
-    folds = [fold for fold in FOLDS if fold is not Fold.BEFORE or (by_rows and preceding is not None)]
+    names = [n for n in FUNCTIONS if n not in ("lag", "lead") or (by_rows and preceding is not None)]
     ordered = sorted(drawn, key=lambda row: -row[0] if descending else row[0])
-    rows = [FrameRow(by, (value,) * len(folds)) for by, value in ordered]
+    rows = [FrameRow(by, (value,) * len(names)) for by, value in ordered]
+    frames = moving(names, frame)
     found: list[tuple[Any, ...]] = []
-    kept: Kept = []
     begin = 0
     for end in range(1, len(rows) + 1):
-        # Rows of one place come at once.
+        # Peers come at once.
         whole = end == len(rows) or rows[end].by != rows[end - 1].by
         if end == len(rows) or (whole and rows[end].by in cuts):
-            results, kept = over(kept, rows[begin:end], folds, frame)
-            found += results
+            found += frames.add(rows[begin:end])
             begin = end
-    assert found == [
-        tuple(aggregate(fold, frame_of(rows, place, frame), frame) for fold in folds)
-        for place in range(len(rows))
-    ]
+            if stores:
+                frames = restored(frames, names, frame, [])
+    assert_near(found, rows, names, frame)
 
 
-@given(ROWS, st.integers(0, 3), st.integers(1, 3), st.sets(st.integers(1, 14)))
+@given(ROWS, st.integers(0, 3), st.integers(1, 3), st.sets(st.integers(1, 14)), st.booleans())
+@settings(max_examples=100)
 def test_a_frame_that_reaches_forward_waits_for_its_rows(
-    drawn: list[tuple[int, int | None]], preceding: int, following: int, cuts: set[int]
+    drawn: list[tuple[int, int | None]], preceding: int, following: int, cuts: set[int], stores: bool
 ) -> None:
-    frame = FrameSpec(by_rows=True, preceding=preceding, following=following)
-    folds = [*FOLDS, Fold.AFTER]
-    rows = [FrameRow(by, (value,) * len(folds)) for by, value in sorted(drawn, key=lambda row: row[0])]
-    expected = [
-        tuple(aggregate(fold, frame_of(rows, place, frame), frame) for fold in folds)
-        for place in range(len(rows))
-    ]
+    frame, names = FrameSpec(by_rows=True, preceding=preceding, following=following), [*FUNCTIONS]
+    rows = [FrameRow(by, (value,) * len(names)) for by, value in sorted(drawn, key=lambda row: row[0])]
+    frames = moving(names, frame)
     found: list[tuple[Any, ...]] = []
-    kept: Kept = []
+    begin = 0
     for end in sorted({*cuts, len(rows)} & {*range(len(rows) + 1)}):
-        waiting, ended = rows[len(found) : end], end == len(rows)
-        results, kept = over_ahead(kept, waiting, folds, frame, [frame] * len(folds), ended=ended)
-        assert len(kept) <= preceding
-        found += results
+        ended = end == len(rows)
+        found += frames.add(rows[begin:end], ended=ended)
+        begin = end
         assert len(found) == (end if ended else max(0, end - following))
-    assert found == expected
-    assert over([], rows, folds, frame, [frame] * len(folds))[0] == expected
+        assert frames.rows <= preceding + following
+        if stores:
+            frames = restored(frames, names, frame, rows[len(found) : end])
+    assert_near(found, rows, names, frame)
 
 
-@given(ROWS, st.one_of(st.none(), st.integers(0, 4)))
-def test_deviations_are_those_of_the_frame(
-    drawn: list[tuple[int, int | None]], preceding: int | None
+def assert_near(
+    found: list[tuple[Any, ...]], rows: list[FrameRow], names: Sequence[str], frame: FrameSpec
 ) -> None:
-    frame = FrameSpec(by_rows=True, preceding=preceding)
-    rows = [FrameRow(at, (value,) * 4) for at, (_, value) in enumerate(drawn)]
-    found, _ = over([], rows, DEVIATIONS, frame)
-    for place, (sample, of_all, deviation, of_all_deviation) in enumerate(found):
-        there = [value for value in frame_of(rows, place, frame) if value is not None]
-        assert sample == (pytest.approx(variance(there)) if len(there) > 1 else None)
-        assert of_all == (pytest.approx(pvariance(there)) if there else None)
-        assert deviation == (pytest.approx(stdev(there)) if len(there) > 1 else None)
-        assert of_all_deviation == (pytest.approx(pstdev(there)) if there else None)
+    assert len(found) == len(rows)
+    for place, results in enumerate(found):
+        for name, result in zip(names, results, strict=True):
+            wanted = expected(name, frame_of(rows, place, frame), frame)
+            assert same(result, wanted, 1e-12), (name, place)
+
+
+def test_no_row_is_added_or_removed_twice() -> None:
+    class Watched(FrameState):
+        calls = 0
+
+        def add(self, value: Any) -> None:
+            type(self).calls += 1
+
+        remove = add
+
+        def result(self) -> Any:
+            return None
+
+        def stored(self) -> Columns:
+            return []
+
+        def restore(self, columns: Columns) -> None:
+            pass
+
+    for frame in (
+        FrameSpec(by_rows=True, preceding=100),
+        FrameSpec(by_rows=False, preceding=100),
+        FrameSpec(by_rows=True, preceding=100, following=100),
+        FrameSpec(by_rows=True, preceding=None),
+    ):
+        Watched.calls = 0
+        frames = MovingFrames([Watched], frame, [frame] if frame.following else [])
+        for at in range(1_000):
+            frames.add([FrameRow(at, (at,))])
+        assert frames.rows <= 201
+        assert Watched.calls <= 2_000
+
+
+def test_a_least_value_merges_a_row_twice_at_most() -> None:
+    class Watched(MergedFrame):
+        merges = 0
+
+        def merge(self, older: Any, newer: Any) -> Any:
+            type(self).merges += 1
+            return min(older, newer)
+
+    frames = MovingFrames([Watched], FrameSpec(by_rows=True, preceding=100))
+    found = [frames.add([FrameRow(at, (at * 7919 % 1009,))]) for at in range(2_000)]
+    # One when it comes, one in its block, and one for the result.
+    assert Watched.merges <= 3 * 2_000
+    assert found[150] == [(min(at * 7919 % 1009 for at in range(50, 151)),)]
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_sums_of_floats_that_leave_a_frame_leave_nothing_behind(by_rows: bool) -> None:
+    values = [1e300, 0.1, float("inf"), -1e300, 0.2, float("nan"), 0.3, 5e-324, 0.1, 0.1, 0.1]
+    names = ["sum", "mean", "variance", "count"]
+    frames = moving(names, FrameSpec(by_rows=by_rows, preceding=2), pa.float64())
+    for at, value in enumerate(values):
+        ((total, mean, variance, count),) = frames.add([FrameRow(at, (value,) * 4)])
+        there = values[max(0, at - 2) : at + 1]
+        assert same(total, exact_sum(there), 0), at
+        assert same(mean, exact_sum(there) / len(there), 0), at
+        assert same(variance, CASES["variance"].expected(there), 1e-15), at
+        assert count == len(there)
 
 
 def test_rows_at_one_place_have_one_rank() -> None:
+    def frames() -> MovingFrames:
+        ranks = [each.frame(0) for each in (Position.RANK, Position.DENSE_RANK)]
+        return MovingFrames(ranks, FrameSpec(by_rows=True, preceding=None))
+
     rows = [FrameRow(at, (at, at)) for at in (3, 3, 5, 8, 8, 9)]
-    folds, frame = (Fold.RANK, Fold.DENSE_RANK), FrameSpec(by_rows=True, preceding=None)
-    first, kept = over([], rows[:4], folds, frame)
-    then, _ = over(kept, rows[4:], folds, frame)
-    assert first + then == [(1, 1), (1, 1), (3, 2), (4, 3), (4, 3), (6, 4)]
+    before, after = frames(), frames()
+    first = before.add(rows[:4])
+    unpack(pack(before, []), after)
+    assert first + after.add(rows[4:]) == [(1, 1), (1, 1), (3, 2), (4, 3), (4, 3), (6, 4)]
 
 
-def test_nan_is_the_greatest() -> None:
+@pytest.mark.parametrize("preceding", [None, 10])
+def test_nan_is_the_greatest(preceding: int | None) -> None:
     nan = float("nan")
     rows = [FrameRow(at, (value,) * 2) for at, value in enumerate([nan, 1.0, None, 2.0])]
-    found, _ = over([], rows, [Fold.MIN, Fold.MAX], FrameSpec(by_rows=True, preceding=None))
+    frames = moving(["min", "max"], FrameSpec(by_rows=True, preceding=preceding))
+    found = frames.add(rows)
     assert [least for least, _ in found[1:]] == [1.0] * 3
     assert all(most != most for _, most in found)
 

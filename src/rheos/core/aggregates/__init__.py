@@ -1,13 +1,19 @@
 """The built-in aggregates, a file for each kind. Users know this package as `rh.agg`.
 
-A kind is one class (`contract.Agg`): what its result is, what windows keep of it by key and pane and
-how that is merged and finished, and, where it can be kept row by row, its running cell. Windows,
-running aggregates, the combining of a batch job, snapshots, their shapes and the DataFrames of
-savepoints are all made from that.
+A kind is one class (`contract.Agg`). It defines its result, and a form for each way to compute it:
 
-To add a kind, such as `mode`: write `mode.py` here with the class and a function `mode(column)`,
-and name both below. `contract` says what the class defines; `cells` has what running cells are made
-of, `integer_sum` and `exact_sum` how sums are kept.
+| form | used by |
+|---|---|
+| `windowed` | windows, and the combining of a batch job: state by key and pane, which is merged |
+| `running` | running aggregates and tables, GROUP BY of SQL: a value for each row so far |
+| `frame` | OVER and MATCH_RECOGNIZE of SQL: a run of rows that moves forward |
+
+Snapshots, their shapes and the DataFrames of savepoints are made from the same class. SQL calls a kind
+that sets `in_sql` by its name.
+
+To add a kind, such as `mode`: write `mode.py` here with the class and a function `mode(column)`, and
+name both below. `contract` has what the class defines. `cells` has the parts of running cells, `frames`
+and `exact_totals` those of frames; `integer_sum` and `exact_sum` are sums of windows.
 """
 
 from rheos.core.aggregates.approx_count_distinct import ApproxCountDistinct

@@ -26,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.aggregates.cells import Cell
+from rheos.core.aggregates.frames import FrameState
 from rheos.core.errors import SchemaError
 
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
@@ -270,6 +271,8 @@ class Agg(ABC):
 
     kind: ClassVar[str]
     """Its name, in programs and in stored state."""
+    in_sql: ClassVar[bool] = False
+    """Whether SQL calls it by its name. Functions of the SQL standard have other names there."""
 
     column: str | None = None
     written: str | None = field(default=None, compare=False, repr=False, kw_only=True)
@@ -295,6 +298,11 @@ class Agg(ABC):
         """How it is kept running; None where that is not possible."""
         return None
 
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState] | None:
+        """Return what makes the state of a frame of rows, for OVER and MATCH_RECOGNIZE. Return `None`
+        if frames are not supported."""
+        return None
+
     @staticmethod
     def running_type(stored: pa.DataType) -> pa.DataType:
         """The type of `running_value`, given the type that is `stored`."""
@@ -305,6 +313,11 @@ class Agg(ABC):
         """The values of running cells, from the columns that they froze; `kind` is their
         `running_type`. For who looks into savepoints; of kinds that can be kept running."""
         raise NotImplementedError
+
+    @classmethod
+    def can_frame(cls) -> bool:
+        """Return whether frames are supported."""
+        return cls.frame is not Agg.frame
 
     @classmethod
     def can_run(cls) -> bool:

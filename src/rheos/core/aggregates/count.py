@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, valid, whole_numbers
 from rheos.core.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given
+from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Ints, Segments
 
 
@@ -32,6 +34,9 @@ class Count(Agg):
 
     def running(self, schema: pa.Schema) -> Running:
         return Running(CountCell, pa.int64())
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(CountFrame, of_rows=self.column is None)
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
@@ -104,3 +109,26 @@ class CountCell(Cell):
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._count.values[slots] = parts["count"].to_numpy()
+
+
+class CountFrame(FrameState):
+    """Number of rows in a frame, or of values other than null."""
+
+    def __init__(self, *, of_rows: bool = False) -> None:
+        self._of_rows = of_rows
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        self._count += self._of_rows or value is not None
+
+    def remove(self, value: Any) -> None:
+        self._count -= self._of_rows or value is not None
+
+    def result(self) -> int:
+        return self._count
+
+    def stored(self) -> Columns:
+        return [[self._count]]
+
+    def restore(self, columns: Columns) -> None:
+        [[self._count]] = columns

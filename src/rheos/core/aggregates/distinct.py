@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.core.aggregates.contract import VALUE, Agg, Gathered, Reduced, given
+from rheos.core.aggregates.count import Count
+from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.mean import Mean
 from rheos.core.aggregates.sum import Sum
 
@@ -40,6 +44,9 @@ class CountDistinct(OfDistinct):
     def windowed(self, schema: pa.Schema) -> Gathered:
         return self._gathered(pl.len().cast(pl.Int64), of_nothing=0)
 
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(DistinctFrame, Count("").frame(schema))
+
 
 @dataclass(frozen=True)
 class SumDistinct(OfDistinct):
@@ -52,6 +59,9 @@ class SumDistinct(OfDistinct):
     def windowed(self, schema: pa.Schema) -> Gathered:
         return self._gathered(Sum(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
 
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(DistinctFrame, Sum(self.column).frame(schema))
+
 
 @dataclass(frozen=True)
 class MeanDistinct(OfDistinct):
@@ -63,6 +73,9 @@ class MeanDistinct(OfDistinct):
 
     def windowed(self, schema: pa.Schema) -> Gathered:
         return self._gathered(Mean(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(DistinctFrame, Mean(self.column).frame(schema))
 
 
 def count_distinct(column: str) -> Agg:
@@ -78,3 +91,47 @@ def sum_distinct(column: str) -> Agg:
 def mean_distinct(column: str) -> Agg:
     """The arithmetic mean of the different values, of the type that `mean` has."""
     return MeanDistinct(column)
+
+
+class DistinctFrame(FrameState):
+    """An aggregate of the different values in a frame."""
+
+    def __init__(self, make: Callable[[], FrameState]) -> None:
+        """Make the aggregate of no values. `make` makes that of the different values."""
+        self._of = make()
+        self._times: dict[Any, int] = {}
+        """Number of times that the frame has a value. All NaN are one."""
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        known = value if value == value else _NAN
+        times = self._times.get(known, 0)
+        self._times[known] = times + 1
+        if not times:
+            self._of.add(value)
+
+    def remove(self, value: Any) -> None:
+        if value is None:
+            return
+        known = value if value == value else _NAN
+        self._times[known] -= 1
+        if not self._times[known]:
+            del self._times[known]
+            self._of.remove(value)
+
+    def result(self) -> Any:
+        return self._of.result()
+
+    def stored(self) -> Columns:
+        return [[*self._times], [*self._times.values()]]
+
+    def restore(self, columns: Columns) -> None:
+        values, times = columns
+        for value, number in zip(values, times, strict=True):
+            self.add(value)
+            self._times[value if value == value else _NAN] = number
+
+
+_NAN = float("nan")
+"""Stands for every NaN. A dict finds it by its identity."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from rheos.core.aggregates.contract import (
     given,
     one_zero,
 )
+from rheos.core.aggregates.frames import FrameState, MergedFrame
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.protocol.columns import plain_type
 
@@ -54,6 +55,9 @@ class _Extreme(Agg, ABC):
         if storage is None:
             return Running(partial(AnyExtremeCell, kind, self.greatest), kind)
         return Running(partial(ExtremeCell, kind, storage, self.greatest), kind)
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return GreatestFrame if self.greatest else LeastFrame
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
@@ -180,3 +184,17 @@ class AnyExtremeCell(Cell):
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         for slot, value in zip(slots.tolist(), parts["best"].to_pylist(), strict=True):
             self._best[slot] = value
+
+
+class LeastFrame(MergedFrame):
+    """The least value in a frame. NaN is greater than all numbers."""
+
+    def merge(self, older: Any, newer: Any) -> Any:
+        return newer if newer < older or older != older else older
+
+
+class GreatestFrame(MergedFrame):
+    """The greatest value in a frame. NaN is greater than all numbers."""
+
+    def merge(self, older: Any, newer: Any) -> Any:
+        return newer if newer > older or newer != newer else older

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,10 +16,13 @@ import pyarrow.compute as pc
 from rheos.core.aggregates.cells import At, Cell, Frozen, floats, numbers, placed
 from rheos.core.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
 from rheos.core.aggregates.count import CountCell
+from rheos.core.aggregates.frames import FrameState
 from rheos.core.aggregates.running_units import RunningUnits
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.aggregates.sum import (
     SumCell,
+    SumFrame,
+    check_decimal,
     first_row,
     limit_of,
     scattered,
@@ -27,7 +31,7 @@ from rheos.core.aggregates.sum import (
     sums_of_decimals,
 )
 from rheos.core.aggregates.sum_too_large import SumTooLarge
-from rheos.core.aggregates.units import MOST_DIGITS, Units, mean_type
+from rheos.core.aggregates.units import MOST_DIGITS, Units, decimal_mean, mean_type
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,9 @@ class Mean(Agg):
         if pa.types.is_floating(kind):
             return Running(partial(FloatMeanCell, stored), stored)
         return Running(partial(MeanCell, kind), stored)
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(MeanFrame, self._type(schema))
 
     @staticmethod
     def running_type(stored: pa.DataType) -> pa.DataType:
@@ -192,3 +199,18 @@ class FloatMeanCell(Cell):
             parts = {**parts, "sum": sums, "seen": pc.greater(parts["count"], 0)}
         self._sum.thaw(slots, parts)
         self._count.thaw(slots, parts)
+
+
+class MeanFrame(SumFrame):
+    """The exact sum of the values in a frame, divided by their count."""
+
+    def result(self) -> Any:
+        if not self._count:
+            return None
+        total = self._total.value()
+        if not isinstance(total, Decimal):
+            # Rounded as in windows: first the sum, then the quotient.
+            return float(total) / self._count
+        mean = decimal_mean(total, self._count)
+        check_decimal(mean, "mean")
+        return mean

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,11 +25,13 @@ from rheos.core.aggregates.cells import (
     whole_numbers,
 )
 from rheos.core.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
+from rheos.core.aggregates.exact_totals import total_of
+from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.integer_sum import check_one, check_running
 from rheos.core.aggregates.running_units import RunningUnits
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 from rheos.core.aggregates.sum_too_large import SumTooLarge
-from rheos.core.aggregates.units import Units, sum_type
+from rheos.core.aggregates.units import MOST_DIGITS, Units, sum_type
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Sum(Agg):
         stored = summed_type(self._type(schema))
         made = DecimalSumCell if pa.types.is_decimal(stored) else SumCell
         return Running(partial(made, stored), stored)
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(SumFrame, self._type(schema))
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
@@ -208,3 +214,46 @@ def scattered(rows: Segments, sums: Units) -> Units:
     """Return sorted sums in the order of the rows."""
     beyond = None if sums.beyond is None else rows.scatter(sums.beyond)
     return Units(rows.scatter(sums.low), beyond)
+
+
+class SumFrame(FrameState):
+    """The exact sum of the values in a frame."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        """Make the sum of no values. They have the type `kind`."""
+        self._total = total_of(kind)
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._total.add(value)
+            self._count += 1
+
+    def remove(self, value: Any) -> None:
+        if value is not None:
+            self._total.remove(value)
+            self._count -= 1
+
+    def result(self) -> Any:
+        if not self._count:
+            return None
+        total = self._total.value()
+        if isinstance(total, int):
+            check_one(0, total)
+        elif isinstance(total, Decimal):
+            check_decimal(total)
+        return total
+
+    def stored(self) -> Columns:
+        return [[self._count], self._total.stored()]
+
+    def restore(self, columns: Columns) -> None:
+        [self._count], parts = columns
+        self._total.restore(parts)
+
+
+def check_decimal(value: Decimal, what: str = "sum") -> None:
+    """Raise SumTooLarge if a decimal has more digits than any type holds."""
+    digits, scale = value.as_tuple().digits, -int(value.as_tuple().exponent)
+    if len(digits) > MOST_DIGITS:
+        raise SumTooLarge(0, what=what, limit=limit_of(pa.decimal128(MOST_DIGITS, scale)))

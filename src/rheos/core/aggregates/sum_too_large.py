@@ -17,12 +17,12 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
         self.row = row
         """Row of the batch or frame."""
         self.column = column
-        self._what, self._limit = what, limit
+        self.what, self.limit = what, limit
 
     def of(self, column: str, row: int | None = None) -> SumTooLarge:
         """Return the same error for another column and row."""
         row = self.row if row is None else row
-        return SumTooLarge(row, column, what=self._what, limit=self._limit)
+        return SumTooLarge(row, column, what=self.what, limit=self.limit)
 
     def text(self, aggregates: Iterable[object]) -> tuple[str, str]:
         """Return the message and the hint. They name a call in SQL as the user wrote it."""
@@ -35,7 +35,7 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
             to = f"to pl.Decimal(38, 0), or {to}"
         kind = "pl.Decimal(38, 0)" if self._of_integers else "pl.Float64"
         return (
-            f"the {self._what} of {self.column!r} is beyond {self._limit}",
+            f"the {self.what} of {self.column!r} is beyond {self.limit}",
             f"cast the column before, {to}: .with_columns(pl.col({self.column!r}).cast({kind}))",
         )
 
@@ -44,8 +44,8 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
         to = "to DOUBLE where 15 digits will do"
         if self._of_integers:
             to = f"to DECIMAL(38, 0), or {to}"
-        return f"{written}: the {self._what} is beyond {self._limit}", f"CAST its argument {to}"
+        return f"{written}: the {self.what} is beyond {self.limit}", f"CAST its argument {to}"
 
     @property
     def _of_integers(self) -> bool:
-        return self._limit == "64 bits"
+        return self.limit == "64 bits"

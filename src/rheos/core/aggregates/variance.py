@@ -9,10 +9,10 @@ from a key's first value.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, numbers, placed, valid
 from rheos.core.aggregates.contract import Agg, Deviations, Reduced, Running
+from rheos.core.aggregates.exact_totals import Spread
+from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Floats, Ints, Segments
 from rheos.core.errors import ProgramError
 
@@ -45,6 +47,9 @@ class _Spread(Agg, ABC):
 
     def running(self, schema: pa.Schema) -> Running:
         return Running(partial(SpreadCell, self.ddof, self.is_root), pa.float64())
+
+    def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
+        return partial(SpreadFrame, self._type(schema), self.ddof, self.is_root)
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
@@ -155,3 +160,32 @@ class SpreadCell(Cell):
         self._first.values[slots] = parts["first"].to_numpy()
         self._sum.values[slots] = parts["sum"].to_numpy()
         self._squares.values[slots] = parts["squares"].to_numpy()
+
+
+class SpreadFrame(FrameState):
+    """The exact sums of the values in a frame and of their squares."""
+
+    def __init__(self, kind: pa.DataType, ddof: int, is_root: bool) -> None:
+        """Make the spread of no values. They have the type `kind`; decimals are converted to floats."""
+        self._as_float = pa.types.is_decimal(kind)
+        self._spread = Spread(is_float=self._as_float or pa.types.is_floating(kind))
+        self._ddof, self._is_root = ddof, is_root
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._spread.add(float(value) if self._as_float else value)
+
+    def remove(self, value: Any) -> None:
+        if value is not None:
+            self._spread.remove(float(value) if self._as_float else value)
+
+    def result(self) -> float | None:
+        variance = self._spread.variance(self._ddof)
+        return variance**0.5 if self._is_root and variance is not None else variance
+
+    def stored(self) -> Columns:
+        return [self._spread.stored()]
+
+    def restore(self, columns: Columns) -> None:
+        [parts] = columns
+        self._spread.restore(parts)

@@ -1,8 +1,10 @@
-"""Aggregates over the rows around each row of a key, in some order: what OVER of SQL is.
+"""Functions over the rows around each row of a key, in some order: OVER of SQL.
 
-| file | what it has |
+| file | content |
 |---|---|
-| `frames` | which rows an aggregate is over, and the aggregates: pure functions |
-| `by_time` | of rows that stay, in the order of event time |
-| `of_changes` | of the rows of a table that changes, in any order |
+| `frames` | which rows a function is over, and the state of all functions of a key: pure |
+| `positions` | functions that are no aggregates: ranks, neighbours, first and last rows |
+| `by_time` | OVER of append-only rows, in the order of event time |
+| `stored` | the stored state of a key |
+| `of_changes` | OVER of an updating table, in any order |
 """

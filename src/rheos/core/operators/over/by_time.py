@@ -1,17 +1,17 @@
-"""OVER of rows that stay: a function that is called in the order of event time (`rows_by_time`).
+"""OVER of append-only rows: a function that is called in the order of event time (`rows_by_time`).
 
-Frames by rows give a row at once; or, where they reach forward, when so many more have come, or at the
-end of the input, and then at the time of those. Frames by distance give it when all rows of its time
-have come, by a timer, and forget what no later frame has.
+A frame by rows emits its row at once. A frame that reaches forward emits it when enough rows have
+followed, or at the end of the input; the row then has the time of the last of them. A frame by distance
+emits its row from a timer, when all rows of that time have come, and drops rows no later frame has.
 
 ```python
 check_example(
     OperatorExample(
         lambda clicks: clicks.key_by("user").process(
             OverByTime(
-                OverColumns("us", ("n",), (Fold.SUM,), ("total",)),
+                OverColumns("us", ("n",), (Sum("n"),), ("total",)),
                 FrameSpec(by_rows=False, preceding=5_000),
-                clicks.schema.names,
+                clicks.schema,
             ),
             order="event_time",
             returns=clicks.schema.append(pa.field("total", pa.int64())),
@@ -40,27 +40,27 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+import pyarrow as pa
+
+from rheos.core.aggregates.contract import Agg
+from rheos.core.aggregates.frames import FrameState
 from rheos.core.errors import InputError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
-from rheos.core.operators.over.frames import (
-    Fold,
-    FoldTooLarge,
-    FrameRow,
-    FrameSpec,
-    Kept,
-    over,
-    over_ahead,
-)
+from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
+from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.stored import pack, restore_folded, unpack
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.state.key_limit import KeyContents
 
 _MICROS = 1000
+
+OverFunction: TypeAlias = Agg | Position
 
 
 @dataclass(frozen=True)
@@ -68,126 +68,165 @@ class OverColumns:
     """Which columns are read, and which are made."""
 
     by: str
-    """By which rows are ordered: whole numbers; of event time, of microseconds."""
+    """Column that rows are ordered by: whole numbers; of event time, of microseconds."""
     arguments: tuple[str, ...]
-    """Of each aggregate."""
-    folds: tuple[Fold, ...]
+    """Column that each function reads."""
+    functions: tuple[OverFunction, ...]
     results: tuple[str, ...]
     frames: tuple[FrameSpec, ...] = ()
-    """Of frames that reach forward, that of each aggregate."""
+    """Frame of each function, if frames reach forward."""
     written: tuple[str, ...] = ()
-    """Calls of the aggregates as the user wrote them; errors name them."""
+    """Calls of the functions as the user wrote them; errors name them."""
 
-    def too_large(self, error: FoldTooLarge, record: Mapping[str, Any]) -> InputError:
-        """Return the error for an aggregate over the frame of a record."""
-        name = self.written[error.fold] if self.written else self.results[error.fold]
-        what, hint = error.in_sql(name)
+    def states(self, schema: pa.Schema, frame: FrameSpec) -> list[Callable[[], FrameState]]:
+        """Return what makes the state of each function over rows of `schema`."""
+        frames = self.frames or (frame,) * len(self.functions)
+        return [
+            function.frame(own.rows) if isinstance(function, Position) else _made(function, schema)
+            for function, own in zip(self.functions, frames, strict=True)
+        ]
+
+    def too_large(self, error: FrameTooLarge, record: Mapping[str, Any]) -> InputError:
+        """Return the error for a function over the frame of a record."""
+        at = error.function
+        what, hint = error.in_sql(self.written[at] if self.written else self.results[at])
         own = {k: v for k, v in record.items() if k not in (self.by, *self.arguments, *self.results)}
         return InputError(what, record=str(own), hint=hint)
 
     def __str__(self) -> str:
-        named = zip(self.results, self.folds, self.arguments, strict=True)
-        return ", ".join(f"{name} = {fold.name.lower()}({of})" for name, fold, of in named)
+        named = zip(self.results, self.functions, self.arguments, strict=True)
+        return ", ".join(f"{name} = {label(each).lower()}({of})" for name, each, of in named)
+
+
+def label(function: OverFunction) -> str:
+    """Return the name of a function. Ids of stored state are made of it."""
+    if isinstance(function, Position):
+        return function.value
+    return function.kind.upper() + ("_POP" if getattr(function, "ddof", 1) == 0 else "")
+
+
+def _made(agg: Agg, schema: pa.Schema) -> Callable[[], FrameState]:
+    made = agg.frame(schema)
+    assert made is not None, "checked where the query is planned"
+    return made
 
 
 @dataclass
 class Remembered:
-    """What a key knows of its rows."""
+    """State of a key. It is stored as packed columns (`stored`)."""
 
-    kept: Kept = field(default_factory=list)
+    kept: Any = field(default_factory=list)
+    """State in the form of an older version; see `restore_folded`."""
     waiting: list[tuple[Any, ...]] = field(default_factory=list)
-    """Rows of one time, to the millisecond."""
+    """Rows without results: those of one time, to the millisecond, or those that wait for others."""
     newest_ms: int = 0
+    frames: MovingFrames | None = None
+    """The rows before; `None` after a restore."""
+    packed: bytes | None = None
+    """Stored form of `frames`, until the key is used."""
+
+    def __reduce__(self) -> Any:
+        """Pickle the state as bytes: those that it was restored from, if nobody has used it since."""
+        if self.frames is None:
+            return restored, (self.newest_ms, self.packed, self.kept, self.waiting)
+        return restored, (self.newest_ms, pack(self.frames, self.waiting))
+
+
+def restored(
+    newest_ms: int, packed: bytes | None, kept: Any = (), waiting: Sequence[Any] = ()
+) -> Remembered:
+    """Return the state of a key. Stored state refers to this function by its name."""
+    return Remembered(kept, [*waiting], newest_ms, packed=packed)
 
 
 class OverByTime(KeyedProcessFunction):
-    """Gives each row with its aggregates."""
+    """Emits each row with the results of its frame."""
 
     remembered = ValueState(object)
-    """Remembered; its values are of the types of the columns, so it is pickled."""
+    """Remembered. It is declared as `object`, and so pickled, as older versions have stored it."""
 
-    def __init__(self, columns: OverColumns, frame: FrameSpec, names: Sequence[str]) -> None:
-        """`names` are the columns of the rows."""
-        self._columns, self._frame = columns, frame
-        self._folds, self._frames = columns.folds, columns.frames
-        self._by = list(names).index(columns.by)
-        self._arguments = [list(names).index(name) for name in columns.arguments]
+    def __init__(self, columns: OverColumns, frame: FrameSpec, schema: pa.Schema) -> None:
+        """`schema` has the columns of the rows."""
+        self._columns, self._frame, self._schema = columns, frame, schema
+        names = schema.names
+        self._by = names.index(columns.by)
+        self._arguments = [names.index(name) for name in columns.arguments]
         self._names = (*names, *columns.results)
 
     def open(self, ctx: RuntimeContext) -> None:
         self._limit = ctx._ctx.key_limit(KeyContents.OVER_ROWS)
+        self._states = self._columns.states(self._schema, self._frame)
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        known = self.remembered.value or Remembered()
-        assert isinstance(known, Remembered)
+        known, frames = self._known()
         assert ctx.timestamp is not None, "checked where the query is planned"
-        if self._frame.following:
-            if not known.waiting:
+        row = tuple(record)
+        if self._frame.by_rows:
+            if self._frame.following and not known.waiting:
                 ctx.timers.register(MAX_TIMESTAMP_MS)
-            known.waiting.append(tuple(record))
-            yield from self._ahead(known, ended=False)
-        elif self._frame.by_rows:
-            yield from self._given(known, [tuple(record)])
+            known.waiting.append(row)
+            yield from self._emitted(known, frames, [row])
         else:
             if not known.waiting:
                 ctx.timers.register(ctx.timestamp)
-            known.waiting.append(tuple(record))
+            known.waiting.append(row)
             known.newest_ms = ctx.timestamp
-        self._check(known, ctx.key)
+        kept = frames.rows if self._frame.by_rows else frames.rows + len(known.waiting)
+        if kept > self._limit.due:
+            self._limit.see(kept, ctx.key)
         self.remembered.value = known
 
-    def _check(self, known: Remembered, key: Any) -> None:
-        kept = len(known.kept) + len(known.waiting)
-        if kept > self._limit.due:
-            self._limit.see(kept, key)
-
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        known, preceding = self.remembered.value, self._frame.preceding
-        assert isinstance(known, Remembered)
+        known, frames = self._known()
+        preceding = self._frame.preceding
         if self._frame.following:
-            yield from self._ahead(known, ended=True)
+            yield from self._emitted(known, frames, [], ended=True)
             self.remembered.clear()
             return
-        behind_ms = None if preceding is None else preceding // _MICROS + 1
+        expires_ms = None if preceding is None else preceding // _MICROS + 1
         if known.waiting:
-            rows, known.waiting = known.waiting, []
-            yield from self._given(known, rows)
-            if behind_ms is not None:
-                ctx.timers.register(timestamp + behind_ms)
-        elif behind_ms is not None and timestamp - known.newest_ms >= behind_ms:
+            yield from self._emitted(known, frames, known.waiting)
+            if expires_ms is not None:
+                ctx.timers.register(timestamp + expires_ms)
+        elif expires_ms is not None and timestamp - known.newest_ms >= expires_ms:
             # No later row has any of these in its frame.
             self.remembered.clear()
             return
         self.remembered.value = known
 
-    def _given(self, known: Remembered, rows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        try:
-            results, known.kept = over(known.kept, self._entries(rows), self._folds, self._frame)
-        except FoldTooLarge as error:
-            raise self._too_large(error, rows) from None
-        yield from self._with_results(rows, results)
+    def _known(self) -> tuple[Remembered, MovingFrames]:
+        """Return the state of the key, ready to be used."""
+        known = self.remembered.value or Remembered()
+        assert isinstance(known, Remembered)
+        if known.frames is None:
+            known.frames = MovingFrames(self._states, self._frame, self._columns.frames)
+            if known.packed is not None:
+                known.waiting = unpack(known.packed, known.frames)
+                known.packed = None
+            elif known.kept:
+                restore_folded(known.kept, known.frames, [*map(label, self._columns.functions)])
+                known.kept = ()
+            if self._frame.following:
+                known.frames.add(self._entries(known.waiting))
+        return known, known.frames
 
-    def _ahead(self, known: Remembered, *, ended: bool) -> Iterator[dict[str, Any]]:
-        """Gives those of the waiting rows whose frames are whole."""
-        waiting, frame = self._entries(known.waiting), self._frame
+    def _emitted(
+        self,
+        known: Remembered,
+        frames: MovingFrames,
+        fresh: Sequence[tuple[Any, ...]],
+        *,
+        ended: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Add the last of the waiting rows to the frames, and emit those whose frames are complete."""
         try:
-            results, known.kept = over_ahead(
-                known.kept, waiting, self._folds, frame, self._frames, ended=ended
-            )
-        except FoldTooLarge as error:
-            raise self._too_large(error, known.waiting) from None
-        yield from self._with_results(known.waiting, results)
-        known.waiting = known.waiting[len(results) :]
-
-    def _too_large(self, error: FoldTooLarge, rows: Sequence[tuple[Any, ...]]) -> InputError:
-        return self._columns.too_large(error, dict(zip(self._names, rows[error.row], strict=False)))
+            results = frames.add(self._entries(fresh), ended=ended)
+        except FrameTooLarge as error:
+            record = dict(zip(self._names, known.waiting[error.row], strict=False))
+            raise self._columns.too_large(error, record) from None
+        rows, known.waiting = known.waiting[: len(results)], known.waiting[len(results) :]
+        for row, result in zip(rows, results, strict=True):
+            yield dict(zip(self._names, (*row, *result), strict=True))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[FrameRow]:
         return [FrameRow(row[self._by], tuple(row[at] for at in self._arguments)) for row in rows]
-
-    def _with_results(
-        self, rows: Sequence[tuple[Any, ...]], results: Sequence[tuple[Any, ...]]
-    ) -> Iterator[dict[str, Any]]:
-        """The first rows, as many as there are results."""
-        for row, result in zip(rows, results, strict=False):
-            yield dict(zip(self._names, (*row, *result), strict=True))

@@ -8,7 +8,7 @@ check_example(
     OperatorExample(
         lambda sales: sales.key_by("shop")._then(
             OverSpec(
-                OverColumns("day", ("price",), (Fold.SUM,), ("total",)),
+                OverColumns("day", ("price",), (Sum("price"),), ("total",)),
                 FrameSpec(by_rows=True, preceding=1),
                 ("id",),
             ),
@@ -71,7 +71,7 @@ from rheos.core.operators.changes import goes, table_columns
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.over.by_time import OverColumns
-from rheos.core.operators.over.frames import FoldTooLarge, FrameRow, FrameSpec, over
+from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.row_order import alike, row_order, value_order
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
@@ -121,6 +121,7 @@ class OverOfChanges(KeyedStateOperator):
         self._by = places(spec.columns.by)
         self._by_order = value_order(self._columns.field(self._by).type)
         self._arguments = [places(name) for name in spec.columns.arguments]
+        self._states = spec.columns.states(self._columns, spec.frame)
         self._known_by = [places(name) for name in spec.known_by]
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -177,8 +178,8 @@ class OverOfChanges(KeyedStateOperator):
         ]
         columns = self._spec.columns
         try:
-            results, _ = over([], entries, columns.folds, frame, columns.frames)
-        except FoldTooLarge as error:
+            results = MovingFrames(self._states, frame, columns.frames).add(entries, ended=True)
+        except FrameTooLarge as error:
             record = dict(zip(self._columns.names, there[items[error.row]], strict=True))
             found = columns.too_large(error, record)
             found.key = ", ".join(repr(record[key]) for key in self.ctx.ports[0].keys)
