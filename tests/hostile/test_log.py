@@ -108,7 +108,7 @@ class TestOfAJob:
         files = lost()
         last = newest(files)
         files[entry(last)] = encode_entry(stored(files, last).entry, None)
-        assert "it has format 1 behind entries of format 3" in error_of(files).what
+        assert "it has format 1 after entries of format 3" in error_of(files).what
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -274,7 +274,7 @@ class TestContent:
 
     def test_a_claim_that_lists_what_is_none(self) -> None:
         for listed, why in (
-            ([1], "and it is none"),
+            ([1], "but it is not one"),
             ([7], "not before it"),
             ([], "the newest it lists"),
         ):

@@ -1,7 +1,7 @@
-"""What a subtask says that it has written is checked before it counts (CP33).
+"""Checks the files that a subtask reports as written before the checkpoint counts them (CP33).
 
-The log keeps it, and what it names is opened and deleted later: an entry with a name that is not ours
-could never be read back, and the job would be lost by it.
+The log stores their names, and the files are opened and deleted later. An entry with a foreign name
+could never be read back, and the job would be lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rheos.core.protocol.snapshots import StateHandle
 def problem(
     share: Acknowledge, operators: Collection[OperatorId], parallelism: int, folder: str
 ) -> str | None:
-    """What is wrong with it; None where nothing is. `folder` is the one of the job's state,
+    """Return a description of the problem; None if there is none. `folder` is that of the job's state,
     `parallelism` that of the attempt."""
     parts: list[tuple[StateHandle, str]] = [
         *((handle, folder) for handle in share.handles),

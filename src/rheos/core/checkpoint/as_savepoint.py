@@ -38,16 +38,17 @@ class CopiedCheckpoint:
 
 
 def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
-    """All of it is read, and checked. A job that runs drops its checkpoints as newer ones come: then
-    the next newest is taken.
+    """Read and check the newest checkpoint of a job. A running job deletes checkpoints as newer ones
+    complete; then the next newest is read.
 
-    Raises ConfigurationError where there is none yet, or the job has finished; CheckpointError.
+    Raises ConfigurationError if there is no checkpoint so far, or the job has finished, and
+    CheckpointError.
     """
     for tries_left in reversed(range(_TRIES)):
         view = JobLog(store, job).read()
         if isinstance(view.newest, JobFinished):
             raise ConfigurationError(
-                f"the job {job!r} has finished: there is nothing that it would go on from",
+                f"the job {job!r} has finished: it has no checkpoint to continue from",
                 hint="name a job that runs, or one that was stopped or cancelled",
             )
         if not view.completed:
@@ -106,8 +107,8 @@ def kept_checkpoints(store: Store, job: JobId) -> Iterator[CopiedCheckpoint]:
 
 
 def copied_savepoint(store: Store, directory: str) -> CopiedCheckpoint:
-    """The savepoint whose folder is the root of `store`; `directory` is what the user calls it. Raises
-    CheckpointError where there is none, or it cannot be read."""
+    """Return the savepoint whose folder is the root of `store`; `directory` is its name for the user.
+    Raises CheckpointError if there is no savepoint, or it cannot be read."""
     return _with_files(store, read_savepoint(store, directory))
 
 
@@ -120,7 +121,7 @@ def _copied(store: Store, job: JobId, entry: CheckpointCompleted) -> CopiedCheck
             name=job,
             version=VERSION,
             taken_ms=entry.completed_ms,
-            # What the job has staged, and where it writes, is its own: nobody else commits it, or asks.
+            # Staged output and target columns belong to the job: nobody else commits or compares them.
             entry=msgspec.structs.replace(
                 entry, committables=[], targets={}, origin=None, savepoint=""
             ),

@@ -10,8 +10,9 @@ from rheos.core.protocol.ids import OperatorId
 
 
 class AvailableNow:
-    """Of the attempt that runs; `sources` are none where the job goes on. Who has caught up stays so
-    for the run, so it does not matter how often that is said."""
+    """Tracks which sources of the running attempt have caught up. `sources` is empty if the job does
+    not end by itself. A source that has caught up stays so for the run, so repeated reports are
+    harmless."""
 
     def __init__(self, sources: frozenset[OperatorId]) -> None:
         self._sources = sources

@@ -72,7 +72,7 @@ class Checkpointing:
         self.stats = CheckpointStats()
         self.attempt = Attempt(0)
         self.parallelism = shape.parallelism
-        """Of the attempt."""
+        """Parallelism of the attempt."""
         self._earlier = JobCounts()
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
@@ -94,7 +94,7 @@ class Checkpointing:
 
     @property
     def restore(self) -> Restore | None:
-        """What the attempt starts from."""
+        """The checkpoint or savepoint that the attempt starts from."""
         return self._from.restore
 
     @property
@@ -162,7 +162,7 @@ class Checkpointing:
         self._drained.add(subtask)
 
     def recovered(self) -> list[Action]:
-        """What the restored checkpoint lists is committed."""
+        """Record that the restored checkpoint's committables are committed."""
         own = self._from.own
         if own is None:
             return []
@@ -189,7 +189,7 @@ class Checkpointing:
         return len(self._drained) == self.parallelism
 
     def _opening_ms(self) -> int | None:
-        """When something is to be opened; None while nothing may be."""
+        """Return the time at which the next checkpoint is due; None while none may be opened."""
         if self.final is not None or self.savepoints.holds:
             return None
         if self._all_drained():
@@ -203,7 +203,7 @@ class Checkpointing:
         return self._open.due_ms()
 
     def deadline_ms(self) -> int | None:
-        """When time alone changes anything."""
+        """Return the time at which a Tick changes something; None if there is no such time."""
         deadlines = [self._open.timeout_ms(), self._opening_ms(), self.publishing.retry_ms()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -284,7 +284,7 @@ class Checkpointing:
         return SendToAll(CheckpointAborted(attempt=self.attempt, checkpoint=open.id))
 
     def entry(self, wall_ms: int) -> CheckpointCompleted | None:
-        """What is to be entered in the log now; None where nothing is complete."""
+        """Return the entry to add to the log now; None if no checkpoint is complete."""
         open = self._open.newest_complete()
         if open is None:
             return None
@@ -328,7 +328,7 @@ class Checkpointing:
         )
 
     def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:
-        """What the entry says of the job's width. A job whose input has ended keeps it."""
+        """Return the entry's change of the parallelism. A job whose input has ended keeps its own."""
         request = open.savepoint
         if open.final or request is None or request.after is not After.RESCALE:
             return self.rescaled
@@ -420,7 +420,7 @@ class Checkpointing:
         return self.savepoints.attempt_failed(entering, error)
 
     def check(self) -> None:
-        """What always holds."""
+        """Assert the invariants that always hold."""
         self._open.check()
         assert self.final is None or not self._open.any_open(), (
             "CP9: nothing is opened after the final checkpoint"

@@ -1,4 +1,4 @@
-"""Which types of columns hold all that others do. By the names that Arrow has for them."""
+"""Widening conversions between column types, by Arrow's names of the types."""
 
 from __future__ import annotations
 

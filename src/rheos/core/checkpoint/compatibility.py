@@ -1,8 +1,8 @@
-"""Whether a program can go on from stored state: what maps, migrates, is dropped, or cannot be read.
+"""Whether a program can continue from stored state: what maps, migrates, is dropped, or is unreadable.
 
-Pure (CP22). `compare` sets what was declared when the state was written against what the program
-declares now; `refusals` says whether a job may start from it. The command `rheos check` shows the same
-findings before anything is deployed.
+Pure (CP22). `compare` compares the declarations with which the state was written with those of the
+program; `refusals` decides whether a job may start from the state. The command `rheos check` shows the
+same findings before anything is deployed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IN_FLIGHT = "in-flight "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What becomes of a piece of stored state."""
+    """The outcome for a piece of stored state."""
 
     operator: OperatorId
     name: str
@@ -52,11 +52,10 @@ class Finding:
     verdict: Verdict
     text: str
     refused: bool = False
-    """A run does not start so: what cannot be read, what is dropped although the program does not say
-    so, and what open windows lack. A field that its class no longer has is dropped because the class
-    says so."""
+    """Whether a run refuses to start: state is unreadable, or would be dropped without permission, or
+    open windows lack a value. A field that its class no longer has is dropped by the class."""
     fix: str = ""
-    """What to do about it, where there is more to say than of every finding like it."""
+    """A hint for this finding alone; empty if the hint of its kind is enough."""
 
     @property
     def lost(self) -> bool:
@@ -84,10 +83,10 @@ class Finding:
 
 
 def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[Finding]:
-    """What becomes of state that was declared as `old` under a program that declares `new`.
+    """Return the outcome for state that was declared as `old`, in a program that declares `new`.
 
-    In the order of `old`, then what is new. A state that is the same has one finding; any other, one
-    for each difference.
+    The findings have the order of `old`; new states follow. An unchanged state has one finding, any
+    other state one for each difference.
     """
     found: list[Finding] = []
     for operator, states in old.items():
@@ -321,7 +320,7 @@ def _by_names(
 
 
 def _state(old: StateShape, new: StateShape) -> list[Change]:
-    """What differs; nothing where it is read as it is."""
+    """Return the differences; an empty list if the state is read unchanged."""
     if old == new:
         return []
     if old.kind is not new.kind or old.holds != new.holds:
@@ -339,7 +338,8 @@ def _state(old: StateShape, new: StateShape) -> list[Change]:
 
 
 def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
-    """Whether what is stored says how old it is, by the clock that is asked for."""
+    """Return the differences in time to live: whether stored entries have time stamps of the declared
+    kind of time."""
     if old is None and new is None:
         return []
     if old is None:

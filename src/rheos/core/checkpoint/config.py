@@ -1,4 +1,4 @@
-"""How a job is checkpointed and restarted, as the user configured it."""
+"""The user's configuration of checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class CheckpointConfig:
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     retain: int = 2
-    """How many completed checkpoints are kept."""
+    """Number of completed checkpoints that are kept."""
     tolerable_failures: int = 3
-    """How many checkpoints in a row may fail before the attempt does."""
+    """Number of consecutive checkpoints that may fail before the attempt fails."""
     max_concurrent: int = 1
-    """How many checkpoints may be open at a time; only one where `min_pause_ms` keeps them apart."""
+    """Maximum number of checkpoints that are open at a time; one if `min_pause_ms` is set."""
     log_block: int = LOG_BLOCK
     """Entries per block of the job's log (CP42). No setting of users: all drivers of a job must use the
     same."""
     slots_within_ms: int = 10_000
-    """How long slots that are missing are waited for before a job that may run with fewer does so."""
+    """Time that a job waits for missing slots before it runs with fewer, if it may."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

@@ -1,4 +1,4 @@
-"""What a job continues from: a checkpoint of its own, a savepoint, or nothing; and whether that fits.
+"""Decides what a job continues from: its own checkpoint, a savepoint, or nothing; and if that fits.
 
 Pure: the log and the plan in, a decision out.
 """
@@ -23,7 +23,7 @@ from rheos.core.protocol.snapshots import StateKind
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a job goes on: the attempt to claim, and what it starts from."""
+    """The attempt to claim, and the state that it starts from."""
 
     attempt: Attempt
     next_checkpoint: CheckpointId
@@ -164,7 +164,7 @@ def check_fits(
         if not upgrade.allow_dropped:
             raise CheckpointError(
                 f"{what} holds state of operators that the program no longer has: {names}",
-                hint="if an operator has another uid now, add --rename OLD=NEW; to leave this state "
+                hint="if an operator has another uid now, add --rename OLD=NEW; to drop this state "
                 "behind, add --allow-dropped. Operators with a uid are found again when the program "
                 "changes",
             )

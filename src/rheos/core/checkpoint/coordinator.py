@@ -1,8 +1,8 @@
 """The coordinator: opens checkpoints, enters them in the log, and takes a job through its attempts.
 
-Pure decisions: `handle(event, now_ms)` returns the actions that follow, and the same events give the
-same actions. It reads no clock and does no I/O; the master carries the actions out and reports
-their results. CP numbers are those of docs/protocols/checkpoints.md.
+Pure decisions: `handle(event, now_ms)` returns the resulting actions, and the same events yield the
+same actions. The coordinator reads no clock and does no I/O. The master executes the actions and
+reports their results. CP numbers are those of docs/protocols/checkpoints.md.
 
     NEW -> READING -> CLAIMING -> RECOVERING -> STARTING -> RUNNING -> FINISHING -> ENDED
               ^                       |            |           |
@@ -11,18 +11,18 @@ their results. CP numbers are those of docs/protocols/checkpoints.md.
 
 Who does what, each in a file of its own:
 
-    coordinator         says what an event means, and hands it to whom it concerns; keeps the story
+    coordinator         passes each event to the parts that it concerns, and records the decisions
     lifecycle           owns the state of the job, as above: from one attempt to the next, to the end
     log_writer          adds entries to the log, one at a time
     next_attempt        from the log, as it was read, to the attempt to claim: what it starts from
                         (`continuation`), and how wide it is (`placement`)
-    acknowledgements    whether what a subtask says that it has written can be
-    checkpointing       the checkpoints of the attempt that runs: what is open (`open_checkpoints`),
-                        what was asked for (`savepoint_requests`), what is kept (`retention`), what
-                        the driver publishes (`publishing`)
-    source_phases       which phase of the sources' splits may be opened
-    split_discovery     which splits of the sources are found while the job runs
-    available_now       whether a run as of now has read all that it is to read
+    acknowledgements    whether the files that a subtask reports as written are possible ones
+    checkpointing       the checkpoints of the running attempt: open ones (`open_checkpoints`),
+                        requested savepoints (`savepoint_requests`), retained ones (`retention`), and
+                        publications by the driver (`publishing`)
+    source_phases       the phase of the sources' splits that may be opened
+    split_discovery     splits of the sources that are discovered at run time
+    available_now       whether a run over the available input has read all of it
     restart             whether another attempt follows a failed one
 """
 
@@ -158,12 +158,12 @@ class Coordinator:
 
     @property
     def earlier(self) -> JobCounts:
-        """What the job had counted before this driver."""
+        """Counts of the job from before this driver."""
         return self._life.earlier
 
     @property
     def last_error(self) -> RheosError | None:
-        """Of the newest attempt that failed."""
+        """Error of the newest failed attempt."""
         return self._life.last_error
 
     @property
@@ -190,7 +190,7 @@ class Coordinator:
         return self._discovery.error
 
     def story(self) -> tuple[Chapter, ...]:
-        """Which events led to which actions, the oldest first: the last thousand."""
+        """The last thousand events with the actions that followed from them, the oldest first."""
         return self._story.chapters()
 
     @property
@@ -203,7 +203,7 @@ class Coordinator:
         return self._checkpoints.kept
 
     def next_deadline_ms(self) -> int | None:
-        """When a Tick will next change anything, if nothing else happens."""
+        """Return the time at which a Tick will next change something, if no other event arrives."""
         match self.state:
             case LifecycleState.RUNNING:
                 opening = None if self._life.log.busy else self._checkpoints.deadline_ms()
@@ -216,7 +216,7 @@ class Coordinator:
         """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
         before = self.state
         actions = self._handle(event, now_ms, wall_ms)
-        # That time passes, and that a listing finds nothing, is no news.
+        # Ticks, and listings that find nothing, are not recorded.
         says_nothing = isinstance(event, Tick | SplitsListed) and all(
             isinstance(action, ListSplits) for action in actions
         )
@@ -378,7 +378,7 @@ class Coordinator:
         ]
 
     def _check(self) -> None:
-        """What holds after every event."""
+        """Assert the invariants that hold after every event."""
         self._checkpoints.check()
         if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
             assert self._life.attempt_lives

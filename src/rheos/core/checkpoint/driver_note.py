@@ -1,10 +1,10 @@
-"""Whether a job is being run by another driver: a note beside the log, and what follows from it.
+"""A note next to the log that names the driver of the job, and the decisions that follow from it.
 
     <job>/driver.json     the driver that runs the job; renewed every few seconds, and released
-                          in the end, with how the job has ended
+                          at the end, with the job's outcome
 
-Only a courtesy: whoever starts a job twice learns it at once, before anything is claimed. If two
-drivers both find the job free, the log decides between them, as always (CP2, CP24).
+The note is only a courtesy: a user who starts a job twice gets an error at once, before anything is
+claimed. If two drivers both find the job free, the log decides between them (CP2, CP24).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WATCH_MS = 7_000
 
 
 class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Who runs the job."""
+    """The driver that runs the job."""
 
     owner: str
     """Unique to the driver and the job."""
     driver: str
     """For display: its process and host."""
     process: msgspec.Raw = msgspec.Raw(b"null")
-    """What identifies it on its own host, to see whether it still lives."""
+    """Identifies the process on its own host, to check whether it still lives."""
     since_ms: int
     """Wall-clock time of its host, ms since the epoch."""
     renewals: int = 0
@@ -42,11 +42,12 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     """Whose note it is. Empty in one that 0.1.0 wrote."""
     crc32: int | None = None
-    """Of the note without it. None in one that 0.1.0 wrote."""
+    """Checksum of the note without this field. None in a note of 0.1.0."""
     released: bool = False
     """The driver no longer runs the job."""
     outcome: Outcome | None = None
-    """How the job has ended. None, and released: its driver has failed, and the job has not ended."""
+    """Outcome of the job. If it is None and the note is released, the driver failed, and the job has
+    not ended."""
 
 
 def encode_note(note: DriverNote) -> bytes:
@@ -70,7 +71,7 @@ def decode_note(data: bytes, job: JobId) -> DriverNote:
 
 
 class Driver(Enum):
-    """What is known of the driver's process."""
+    """State of the driver's process, as far as it is known."""
 
     ALIVE = "alive"
     DEAD = "dead"

@@ -1,6 +1,6 @@
-"""What is reported to the coordinator, and what it decides: plain values, no behaviour.
+"""The events that the coordinator receives, and the actions that it returns: values without behaviour.
 
-Beside these events it takes the subtasks' own messages (`rheos.core.protocol.control`) as they are.
+It also receives the subtasks' own messages (`rheos.core.protocol.control`) unchanged.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class WatchedSource:
     """A source that is listed anew while the job runs."""
 
     every_ms: int
-    """After all that a listing has brought is announced, it is listed again after so long."""
+    """Time in ms between the announcement of a listing's splits and the next listing."""
     listed: frozenset[str] = frozenset()
-    """The splits that subtasks know when an attempt begins, by id, beside those in their state."""
+    """Ids of the splits that subtasks receive when an attempt begins, besides those in their state."""
     name: str = ""
     """For people."""
     forgets: bool = False
     """Subtasks are to hear of splits that are gone."""
     nothing_found: RheosError | None = None
-    """What is shown while no split of it was found, where that is worth a warning."""
+    """Warning to show while no split of the source was found; None if that is normal."""
 
 
 @dataclass(frozen=True)
 class JobShape:
-    """What the checkpoints of a plan depend on."""
+    """Properties of a plan that its checkpoints depend on."""
 
     operators: Mapping[OperatorId, str]
     """The name of every operator."""
@@ -57,19 +57,19 @@ class JobShape:
     """The one that is wanted; an attempt may run with less."""
     max_parallelism: int
     states: Mapping[OperatorId, Mapping[str, StateShape]] = field(default_factory=dict)
-    """What each state holds."""
+    """Shape of each state."""
     on_driver: frozenset[OperatorId] = frozenset()
     """The sinks whose output the driver publishes."""
     targets: Mapping[OperatorId, TypeShape] = field(default_factory=dict)
-    """What the columns are that sinks write into, where these are not their own."""
+    """Column types of the targets of sinks, if the sinks do not own these."""
     widths: Mapping[OperatorId, int] = field(default_factory=dict)
-    """The operators that have rows in so many subtasks at the most."""
+    """Maximum number of subtasks that receive rows, for the operators that limit it."""
     watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
     """The sources whose splits may be found while the job runs."""
     until_now: frozenset[OperatorId] = frozenset()
     """All sources, where the job stops once it has read what they had when the run began."""
     sites: Mapping[OperatorId, Site] = field(default_factory=dict)
-    """Where operators were written, for errors."""
+    """Lines of the program that define the operators, for errors."""
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class CancelRequested:
 
 
 class After(Enum):
-    """What becomes of the job once the savepoint is taken."""
+    """What the job does once the savepoint is complete."""
 
     GO_ON = "go on"
     STOP = "stop: nothing after the savepoint is committed"
@@ -111,7 +111,7 @@ class SavepointRequested:
     parallelism: int = 0
     """To go on with, where the job is rescaled."""
     slots: int | None = None
-    """How many subtasks can run now, where the job is rescaled; None: as many as are wanted."""
+    """Number of subtasks that can run now, if the job is rescaled; None means enough."""
     why: str = ""
     """For people, where the job is rescaled by itself."""
 
@@ -133,7 +133,7 @@ class SavepointNotWritten:
 class LogRead:
     view: LogView
     slots: int | None = None
-    """How many subtasks can run now; None: as many as are wanted."""
+    """Number of subtasks that can run now; None means enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +336,8 @@ class PublishOnDriver:
 
 @dataclass(frozen=True, slots=True)
 class ListSplits:
-    """Ask the source what splits it has now, beside everything else: it may take long. Answered by
-    SplitsListed or SplitsNotListed, whatever becomes of the attempt meanwhile."""
+    """List the splits of the source, concurrently with everything else, as it may take long. Answered
+    by SplitsListed or SplitsNotListed, even if the attempt has ended by then."""
 
     operator: OperatorId
 
@@ -428,8 +428,7 @@ class EndJob:
     outcome: Outcome
     error: RheosError | None = None
     finished_before: Totals | None = None
-    """What the job had counted, where the log said at the start that it has finished: nothing was
-    run."""
+    """Counts of the job, if the log showed at the start that it has finished. Nothing was run then."""
 
 
 Action: TypeAlias = (
@@ -455,7 +454,7 @@ Action: TypeAlias = (
 
 @dataclass(slots=True)
 class CheckpointStats:
-    """Of this driver's attempts."""
+    """Statistics over this driver's attempts."""
 
     restarts: int = 0
     completed: int = 0

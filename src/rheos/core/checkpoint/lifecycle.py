@@ -69,7 +69,7 @@ class LifecycleState(Enum):
 
 
 class JobLifecycle:
-    """Of one driver. Its methods are called by `Coordinator` alone; each returns what is to be done."""
+    """The job's state in one driver. Only `Coordinator` calls its methods; each returns actions."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class JobLifecycle:
 
         self.state = LifecycleState.NEW
         self.last_error: RheosError | None = None
-        """Of the newest attempt that failed."""
+        """Error of the newest failed attempt."""
         self.shortage: RheosError | None = None
         """Why no attempt runs, where slots are missing."""
         self.log = LogWriter()
         self.resume_ms = 0
-        """When one that is WAITING reads the log again."""
+        """Time at which a WAITING job reads the log again."""
 
         self.recovery_error: RheosError | None = None
         """Why the recovery commit is being retried; None if it is not."""
         self._recovery_pause = BackOff(_FOR_EVER_US, first_us=100_000)
         self._retry_recovery_ms: int | None = None
         self._leave_by_ms: int | None = None
-        """When a job that is LEAVING ends, although a publication is under way."""
+        """Time at which a LEAVING job ends even if a publication is still running."""
 
         self._is_recovered = False
         self._has_claimed = False
@@ -110,7 +110,7 @@ class JobLifecycle:
         """Whether an attempt was started and has not ended."""
         self._finish_logged = False
         self._outcome = Outcome.CANCELLED
-        """Of a job that is LEAVING."""
+        """Outcome of a LEAVING job."""
 
     @property
     def attempt(self) -> Attempt:
@@ -118,12 +118,12 @@ class JobLifecycle:
 
     @property
     def earlier(self) -> JobCounts:
-        """What the job had counted before this driver."""
+        """Counts of the job from before this driver."""
         return self._starting.earlier
 
     @property
     def parallelism(self) -> int:
-        """Of the attempt."""
+        """Parallelism of the attempt."""
         return self._checkpoints.parallelism
 
     # --- starting an attempt ----------------------------------------------------------------------
@@ -367,7 +367,7 @@ class JobLifecycle:
                 return []
 
     def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
-        """What an attempt needs cannot be read or claimed. If it is the first, the job
+        """Handle that an attempt's input cannot be read or claimed. If it is the first attempt, the job
         fails at once."""
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)

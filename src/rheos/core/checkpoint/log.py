@@ -37,7 +37,7 @@ from rheos.core.protocol.ports import Store
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """What a driver must know of the log to continue it."""
+    """The part of the log that a driver needs to continue it."""
 
     next_number: int = 1
     newest: LogEntry | None = None
@@ -67,8 +67,8 @@ _READ_TRIES = 3
 
 
 class JobLog:
-    """The log of one job in a store. Errors of the store come out as CheckpointError; an entry that is
-    damaged, or is not the one that belongs where it lies, as UnrestorableError (CP31)."""
+    """The log of one job in a store. Errors of the store are raised as CheckpointError; an entry that
+    is damaged, or is not at its own place, as UnrestorableError (CP31)."""
 
     def __init__(self, store: Store, job: JobId, block: int = LOG_BLOCK) -> None:
         self._store = store
@@ -164,10 +164,10 @@ class JobLog:
                 yield entry.origin.directory
 
     def identity(self) -> str:
-        """Who began the log. No other log has it, also not one that comes into this one's place. Only
-        within a log do the numbers of checkpoints rise.
+        """The log's identity, from its first entry. No other log has it, not even one that replaces
+        this one. The numbers of checkpoints rise only within a log.
 
-        Raises CheckpointError where its first entry cannot be read.
+        Raises CheckpointError if the first entry cannot be read.
         """
         if self._identity is None:
             first = self._decoded(1)
@@ -291,7 +291,7 @@ class JobLog:
                 raise self._wrong(number, f"it lists entry {at}, which is not before it")
             stored = self._get(at)
             if not isinstance(stored.entry, CheckpointCompleted):
-                raise self._wrong(at, f"entry {number} lists it as a checkpoint, and it is none")
+                raise self._wrong(at, f"entry {number} lists it as a checkpoint, but it is not one")
             self._check_formats(number, stored_entry, stored)
             listed.append(Numbered(at, stored.entry))
         wrong = (
@@ -315,7 +315,7 @@ class JobLog:
     def _check_formats(self, number: int, stored: Stored, earlier: Stored) -> None:
         if stored.format < earlier.format:
             raise self._wrong(
-                number, f"it has format {stored.format} behind entries of format {earlier.format}"
+                number, f"it has format {stored.format} after entries of format {earlier.format}"
             )
 
     def _get(self, number: int) -> Stored:

@@ -1,4 +1,4 @@
-"""Which entries of a job's log nothing needs any more (CP42, CP43). Pure but for reading entries."""
+"""Finds entries of a job's log that nothing needs any more (CP42, CP43). Pure except for reading."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def deletable(
             try:
                 entry = read(number).entry
             except UnrestorableError:
-                continue  # What cannot be read is not deleted.
+                continue  # Unreadable entries are not deleted.
             origin = entry.origin.directory if entry.origin else None
             names_savepoint = isinstance(entry, CheckpointCompleted) and bool(entry.savepoint)
             if not names_savepoint and origin in origins:

@@ -45,11 +45,12 @@ class Rescaled(msgspec.Struct, frozen=True):
 
     parallelism: int
     instead_of: int
-    """What the program was started with. Who starts it with another width has it run with that."""
+    """Parallelism with which the program was started. A start with another one overrides this
+    change."""
 
 
 class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the job has counted over all its drivers."""
+    """Counts of the job over all its drivers."""
 
     drivers: int = 0
     """Number of drivers that have claimed an attempt."""
@@ -100,7 +101,7 @@ class CheckpointCompleted(Entry, frozen=True):
     totals: Totals = Totals()
     """The job's, at the barrier, from its beginning."""
     states: dict[OperatorId, dict[str, StateShape]] = {}
-    """What each state holds, as the program declared it."""
+    """Shape of each state, as the program declared it."""
     targets: dict[OperatorId, TypeShape] = {}
     """The columns that sinks write into, where these are not their own, as they were."""
     cost: Cost = Cost()
@@ -156,7 +157,7 @@ class Numbered:
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which entry of which log it is (CP31)."""
+    """The log and the number of an entry (CP31)."""
 
     job: JobId
     log: str
@@ -175,11 +176,12 @@ class Stored(NamedTuple):
     entry: LogEntry
     format: int
     place: Place | None
-    """Where it says that it belongs; None in format 1, which does not say it."""
+    """The place that is stored in the entry; None in format 1, which stores none."""
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checksum is of, from format 2 on. In format 1 that is the entry alone."""
+    """The part of an entry that the checksum covers, from format 2 on. In format 1 it covers the entry
+    alone."""
 
     place: Place
     entry: LogEntry

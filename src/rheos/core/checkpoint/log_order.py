@@ -1,7 +1,7 @@
-"""What may follow what in a log (CP31): so that an entry in another's place is found out.
+"""The valid orders of entries in a log (CP31), by which a misplaced entry is detected.
 
-Pure. In an entry that a version before 0.2.0 wrote nothing says which number it is; but copied over a
-later one it breaks the order of attempts and checkpoints.
+Pure. Entries of versions before 0.2.0 do not contain their numbers. But if such an entry is copied over
+a later one, the order of attempts and checkpoints is broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rheos.core.checkpoint.log_entries import (
 
 
 def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
-    """Why `after` cannot stand right behind `before`; None where it can."""
+    """Return the reason why `after` cannot follow directly on `before`; None if it can."""
     if after.reserved_to < before.reserved_to:
         return "it goes back to lower checkpoint ids (CP4)"
     if isinstance(after, AttemptStarted):

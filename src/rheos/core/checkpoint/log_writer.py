@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import CheckpointId
 
 
 class LogWriter:
-    """Of one driver."""
+    """Adds the entries of one driver to the log."""
 
     def __init__(self) -> None:
         self.next_number: int | None = None

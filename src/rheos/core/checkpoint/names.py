@@ -56,15 +56,15 @@ def state_path(
     state: str,
     name: str = "0.arrow",
 ) -> str:
-    """Where a subtask writes a piece of a part (`0.arrow`, `1.arrow`, ...), or a file of a set. The
-    attempt is in it: no two attempts write one file."""
+    """Return the path at which a subtask writes a piece of a part (`0.arrow`, `1.arrow`, ...), or a
+    file of a set. The path contains the attempt, so no two attempts write the same file."""
     file = f"{subtask}-{safe_name(state)}-{safe_name(name)}"
     return f"{state_folder(job)}/{attempt}/{checkpoint}/{safe_name(operator)}/{file}"
 
 
 def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | None:
-    """What is wrong with a handle that was read back, or came from a subtask; None where nothing is.
-    `folder` is where its file must lie; `parallelism` that of the attempt that wrote it."""
+    """Return the problem of a handle that was read back, or received from a subtask; None if it has
+    none. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
     of = f"state {handle.state!r} of operator {handle.operator!r}"
     if not 0 <= handle.subtask < parallelism:
         return f"{of} is of subtask {handle.subtask}, and there were {parallelism}"

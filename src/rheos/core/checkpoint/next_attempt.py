@@ -35,8 +35,7 @@ class Done:
     """The log says that the job has finished: nothing is left to do."""
 
     totals: Totals | None
-    """What it had counted, where it had finished before this driver came; None where it
-    finished under this driver."""
+    """Its counts, if it had finished before this driver; None if it finished under this driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ Step: TypeAlias = FirstRead | Done | Ready | Wait | Short
 
 
 class NextAttempt:
-    """Of all attempts of one driver."""
+    """Prepares the attempts of one driver."""
 
     def __init__(
         self,
@@ -79,11 +78,11 @@ class NextAttempt:
         self._read = LogRead(LogView())
         self._savepoint: SavepointRead | None = None
         self.earlier = JobCounts()
-        """What the job had counted before this driver."""
+        """Counts of the job from before this driver."""
 
     @property
     def next_number(self) -> int:
-        """Of the log, as it was read last."""
+        """The log's next number, as of the last read."""
         return self._read.view.next_number
 
     def fenced(self) -> FencedError:

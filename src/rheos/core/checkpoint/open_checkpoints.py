@@ -1,4 +1,4 @@
-"""The checkpoints of the running attempt that are open: their pace, their ids, what becomes of them.
+"""The open checkpoints of the running attempt: their pace, their ids, their outcomes.
 
 Pure bookkeeping for the coordinator. Several may be open at a time (`max_concurrent`); they complete in
 any order, and one that is entered in the log ends all that were opened before it (CP14).
@@ -25,11 +25,11 @@ class OpenCheckpoint:
     acknowledged: dict[int, Acknowledge] = field(default_factory=dict)
     """By subtask."""
     complete_ms: int | None = None
-    """When the last subtask acknowledged; None before."""
+    """Time at which the last subtask acknowledged; None before that."""
 
     @property
     def alone(self) -> bool:
-        """Whether no other may be open beside it (CP15)."""
+        """Whether no other checkpoint may be open at the same time (CP15)."""
         return self.final or self.savepoint is not None
 
 
@@ -65,8 +65,9 @@ class OpenCheckpoints:
             self._due_ms = now_ms + self._config.interval_ms
 
     def reserve(self) -> CheckpointId:
-        """CP4: the bound to enter in the log. Until the next entry at most `tolerable_failures` more
-        fail, since one more fails the attempt, and so many are open."""
+        """Return the bound of ids to enter in the log (CP4). Until the next entry, at most
+        `tolerable_failures` more checkpoints fail, as one more fails the attempt, and the open ones
+        have ids, too."""
         self._reserved_to = CheckpointId(self._next - 1 + self._config.tolerable_failures + self._most)
         return self._reserved_to
 
@@ -81,17 +82,19 @@ class OpenCheckpoints:
         return bool(self._open)
 
     def due_ms(self) -> int | None:
-        """When the interval wants the next one; None while none can be opened."""
+        """Return the time at which the next one is due by the interval; None while none can be
+        opened."""
         if self._due_ms is None or len(self._open) >= self._most:
             return None
         return max(self._due_ms, self._pause_until_ms)
 
     def retry_ms(self) -> int:
-        """When one that does not wait for the interval may be opened: only failures make it wait."""
+        """Return the time from which one that does not wait for the interval may be opened. Only
+        failures delay it."""
         return self._pause_until_ms if self._failures_in_row else 0
 
     def timeout_ms(self) -> int | None:
-        """When the next of them is overdue."""
+        """Return the time at which the next of them times out."""
         waiting = [open.opened_ms for open in self._open.values() if open.complete_ms is None]
         return min(waiting) + self._config.timeout_ms if waiting else None
 
@@ -170,7 +173,7 @@ class OpenCheckpoints:
         return abandoned
 
     def check(self) -> None:
-        """What always holds."""
+        """Assert the invariants that always hold."""
         assert len(self._open) <= self._most
         assert all(checkpoint < self._next for checkpoint in self._open), "CP4"
         assert len(self._open) == 1 or not any(open.alone for open in self._open.values()), "CP15"

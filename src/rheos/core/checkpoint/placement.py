@@ -37,14 +37,15 @@ Choice: TypeAlias = Placed | Wait | Short
 
 
 class Placement:
-    """Of the attempts of one job. Each takes all the slots that are wanted, where they are there."""
+    """Decides the parallelism of a job's attempts. Each takes all wanted slots if they are
+    available."""
 
     def __init__(self, wanted: int, least: int | None, within_ms: int) -> None:
         self._given_least = least
         self.want(wanted)
         self._within_ms = within_ms
         self._since_ms: int | None = None
-        """When the shortage began, or what may have brought it."""
+        """Time at which the shortage began, or the event that may have caused it."""
 
     def want(self, wanted: int) -> None:
         """So many subtasks, from the next attempt on."""

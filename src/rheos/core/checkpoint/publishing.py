@@ -1,15 +1,15 @@
-"""What only the driver can publish: for each such sink, which checkpoint is next.
+"""Publications that only the driver can make: for each such sink, the next checkpoint to publish.
 
-    entered in the log -> (waits for the one before) -> under way -> published
+    entered in the log -> (waits for the one before) -> running -> published
                                                           |   ^
-                                                          +---+  tried again
+                                                          +---+  retried
 
 Each sink is published by itself, so one whose target is unavailable holds up no other. A publication
 that fails because the target is unavailable (`UnavailableError`) is retried until it succeeds. Any
 other error is retried a bounded number of times, and then fails the attempt.
 
-Pure: the coordinator reports events and gets actions. A checkpoint lists again what those before it
-listed and was not published: so where several wait, the newest is published for all.
+Pure: the coordinator reports events and receives actions. A checkpoint repeats the unpublished
+committables of those before it. So if several wait, publishing the newest publishes all.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class _SinkPublications:
         self._failures = 0
         self._back_off = BackOff(_FOR_EVER_US, first_us=PAUSES_MS[0] * 1000)
         self.retry: tuple[int, PublishOnDriver] | None = None
-        """When to try what failed again."""
+        """The failed publication, and the time of its retry."""
         self.error: RheosError | None = None
-        """What the publication that is retried failed with."""
+        """Error of the publication that is retried."""
 
     def entered(self, entry: CheckpointCompleted) -> list[Action]:
         listed = tuple(each for each in entry.committables if each.operator == self._operator)

@@ -8,7 +8,7 @@ from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
 
 
 def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
-    """What a job runs with where there are slots: as it was started, or as it was rescaled."""
+    """Return the parallelism that a job wants: that of its start, or of its last rescaling."""
     return shape.parallelism if rescaled is None else rescaled.parallelism
 
 

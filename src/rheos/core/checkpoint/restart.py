@@ -47,7 +47,8 @@ class History:
 
     failures: int = 0
     times_ms: tuple[int, ...] = ()
-    """Those within the interval of a failure rate; otherwise the last alone."""
+    """Times of the failures within the interval of a failure rate; for other strategies, only the
+    last."""
     delay_ms: int = 0
     """The last delay."""
 
@@ -73,7 +74,7 @@ def may_restart(strategy: RestartStrategy, error: RheosError) -> bool:
 def after_failure(
     strategy: RestartStrategy, history: History, error: RheosError, now_ms: int
 ) -> Decision:
-    """What follows a failure at `now_ms` (monotonic)."""
+    """Decide what follows a failure at `now_ms` (monotonic)."""
     failures = history.failures + 1
     last = history.times_ms[-1] if history.times_ms else None
     after_ms: int | None
@@ -109,7 +110,7 @@ def primary(errors: list[RheosError]) -> RheosError:
 
 
 class Failures:
-    """The failures of one job: those of the attempt that is ending, and the history behind them."""
+    """The failures of one job: those of the attempt that is ending, and the history before it."""
 
     def __init__(self, strategy: RestartStrategy) -> None:
         self._strategy = strategy
@@ -118,12 +119,12 @@ class Failures:
         self._first_ms = 0
 
     def first(self, error: RheosError, now_ms: int) -> None:
-        """What an attempt, or the way to one, fails with."""
+        """Record the first error of an attempt, or of its start."""
         self._errors = [error]
         self._first_ms = now_ms
 
     def further(self, error: RheosError) -> None:
-        """What came after it: it may explain the first."""
+        """Record a later error of the attempt. It may explain the first."""
         self._errors.append(error)
 
     def decide(self) -> tuple[RheosError, int | None]:

@@ -68,7 +68,7 @@ def restored_state(
 class _TableState(RestoredState):
     def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
         self._some = some
-        """Any part of the state: it says what its columns are where nothing fell to this subtask."""
+        """Any part of the state. It defines the columns if this subtask has no part of its own."""
         self.kind = some.kind
         self._taken = taken
         self._store = store

@@ -33,8 +33,8 @@ def stale(
     keep: frozenset[str],
     through: CheckpointId | None = None,
 ) -> list[str]:
-    """Of the files in the state folder, those that nothing needs of attempts before `attempt`, and of
-    its own checkpoints up to `through`."""
+    """Return the files in the state folder that nothing needs, among those of attempts before `attempt`
+    and of its own checkpoints up to `through`."""
     own = range(0 if through is None else through + 1)
     return [
         path

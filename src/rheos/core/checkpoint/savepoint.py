@@ -1,11 +1,12 @@
-"""Savepoints: a job's whole state in one folder, which needs nothing beside it and never expires.
+"""Savepoints: a job's whole state in one self-contained folder, which never expires.
 
     <savepoint>/savepoint.json                                 the manifest, written last
     <savepoint>/state/<operator>/<subtask>-<state>-<n>.arrow   the state, as FULL parts
 
 A savepoint is taken with a checkpoint, at the same barrier. Its manifest is written only once that
-checkpoint is in the log and all sinks have committed it (CP13): what a savepoint holds is published,
-and a job that starts from it has nothing to commit. A folder without a manifest is no savepoint.
+checkpoint is in the log and all sinks have committed it (CP13). So the output up to a savepoint is
+published, and a job that starts from it has nothing to commit. A folder without a manifest is not a
+savepoint.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ FORMAT = 1
 
 
 def part_path(operator: OperatorId, subtask: int, state: str, name: str) -> str:
-    """Where a piece of a part (`0.arrow`, `1.arrow`, ...) lies, below the savepoint's folder."""
+    """Return the path of a piece of a part (`0.arrow`, `1.arrow`, ...) in the savepoint's folder."""
     return f"{STATE}/{safe_name(operator)}/{subtask}-{safe_name(state)}-{safe_name(name)}"
 
 
 class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest says."""
+    """The manifest's content."""
 
     id: str
     """Unique, also among copies of one job."""
@@ -42,7 +43,7 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The job's name."""
     version: str
-    """Of the Rheos that wrote it."""
+    """Version of the Rheos that wrote it."""
     taken_ms: int
     """Wall-clock time, ms since the epoch."""
     entry: CheckpointCompleted
@@ -51,7 +52,7 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restore(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt starts from: a checkpoint of the job itself, or a savepoint."""
+    """The state that an attempt starts from: a checkpoint of the job itself, or a savepoint."""
 
     entry: CheckpointCompleted
     origin: Origin | None = None
@@ -62,13 +63,13 @@ _body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
 
 
 def default_directory(job: JobId) -> str:
-    """Where a job's savepoints go that were not given a place: below its checkpoint directory, out of
-    the reach of its retention."""
+    """Return the default folder of a job's savepoints: in its checkpoint directory, where retention
+    does not delete them."""
     return f"{safe_name(job)}/savepoints"
 
 
 def folder_name(job: JobId, number: int, unique: str) -> str:
-    """Of one savepoint, in the directory that it was asked for in."""
+    """Return the name of a savepoint's folder in the directory that the request specifies."""
     return f"{safe_name(job)}-{number}-{unique}"
 
 

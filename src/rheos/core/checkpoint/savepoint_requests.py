@@ -44,7 +44,7 @@ class Stage(Enum):
 
 
 _WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
-"""What the job itself asks for."""
+"""The request that the job itself makes at its end."""
 
 
 @dataclass(slots=True)

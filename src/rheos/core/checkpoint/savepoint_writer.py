@@ -2,9 +2,9 @@
 
     state/<operator>/<subtask>-<state>-<piece>.arrow
 
-A savepoint needs nothing beside its folder: every part is FULL, every piece is a file, nothing is kept
-inline, and nothing is shared with checkpoints. That it cannot be written harms no checkpoint: the error
-is handed back as a sentence.
+A savepoint is self-contained: every part is FULL, every piece is a file, nothing is stored inline, and
+nothing is shared with checkpoints. If it cannot be written, no checkpoint fails: the error is returned
+as a sentence.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Writes a subtask's snapshots beside its processing, and keeps what later checkpoints refer to again.
+"""Writes a subtask's snapshots concurrently with its processing, and reuses files of earlier ones.
 
-A state is kept in one of two ways, and every checkpoint refers to the whole of it:
+A state is stored in one of two forms, and every checkpoint refers to the whole of it:
 
-- as a *chain* of parts: a FULL part and the deltas since (CP11). Where nothing has changed, nothing is
-  written: the chain stays. A part whose write failed spoils all checkpoints until the next FULL part
-  begins a new chain: the task informs the operator (`failures`), whose next snapshot is a full one;
-- as a *set* of FILEs, known by name and never changed. A name is written once; where that failed, the
-  next checkpoint that has it writes it.
+- as a *chain* of parts: a FULL part and the deltas since (CP11). If nothing has changed, nothing is
+  written. A failed write of a part invalidates all checkpoints until the next FULL part begins a new
+  chain: the task informs the operator (`failures`), whose next snapshot is a full one;
+- as a *set* of FILEs, identified by name and never changed. Each name is written once; if that fails,
+  the next checkpoint that has the name writes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], bytes]
 """`state.format.encode`."""
 
 INLINE_BYTES = 16 * 1024
-"""What is no larger is kept in the log itself."""
+"""Maximum size in bytes of a part that is stored in the log itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Link:
 
 
 _Written: TypeAlias = dict[tuple[str, str], StateHandle | Exception]
-"""What came of some files, by state and name."""
+"""Outcome of the writes of files, by state and name."""
 
 
 class _OfSet:

@@ -1,4 +1,4 @@
-"""How far an attempt's sources are: which phase of their splits may be opened.
+"""The phase of the splits that an attempt's sources may open.
 
 CP25: a split is opened only when all splits of lower phases are read, in all subtasks.
 """
@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 
 
 class SourcePhases:
-    """Of the attempt that runs. What subtasks report only rises, so it does not matter how often."""
+    """Phases of the running attempt. Reports of subtasks only rise, so repeating them is harmless."""
 
     def __init__(self) -> None:
         self._attempt = Attempt(0)
