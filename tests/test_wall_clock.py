@@ -44,6 +44,7 @@ WALL_TIME = {
     "core/task/chain.py": "timers by processing time",
     "core/task/engine.py": "timers by processing time",
     "core/task/latency.py": "latency marks, across processes",
+    "core/task/plan_driver.py": "timers by processing time",
 }
 """Modules that read the wall clock, with the reason why the monotonic one would not do."""
 

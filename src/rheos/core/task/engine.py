@@ -29,6 +29,7 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.task.caught_up import CaughtUpReporter
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.checkpoints import SubtaskCheckpoints
+from rheos.core.task.closing import close_each
 from rheos.core.task.commits import Committing
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.contexts import OperatorContexts
@@ -355,14 +356,7 @@ class SubtaskEngine:
 
     def close(self) -> None:
         """Closes every operator; what sinks have not prepared is dropped."""
-        failure: Exception | None = None
-        for chain in self._chains:
-            try:
-                chain.close()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        close_each(chain.close for chain in self._chains)
 
 
 def _sum(totals: Iterable[control.Totals]) -> control.Totals:

@@ -21,6 +21,7 @@ from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId, O
 from rheos.core.protocol.ports import Clock
 from rheos.core.protocol.snapshots import Snapshot
 from rheos.core.task.chain import ChainRunner
+from rheos.core.task.closing import close_each
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.input_chain import InputChain
 from rheos.core.task.outputs import Outputs
@@ -143,14 +144,7 @@ class PlanDriver:
 
     def close(self) -> None:
         """Close every operator, even if another one fails. Raises the first error."""
-        failure: Exception | None = None
-        for chain in self._chains:
-            try:
-                chain.close()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        close_each(chain.close for chain in self._chains)
 
 
 def _in_one_subtask(plan: PhysicalPlan) -> PhysicalPlan:

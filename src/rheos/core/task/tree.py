@@ -32,6 +32,7 @@ from rheos.core.protocol.control import Totals
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.task.closing import close_each
 from rheos.core.task.in_flight import InFlight
 
 T = TypeVar("T")
@@ -375,14 +376,7 @@ class OperatorTree(Generic[T]):
 
     def close(self) -> None:
         """Closes every operator, whatever the others do."""
-        failure: Exception | None = None
-        for operator in self._operators:
-            try:
-                operator.close()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        close_each(operator.close for operator in self._operators)
 
 
 def _awaited(

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
-from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import ProcessSpec, Spec
 from rheos.core.operators.build import build
@@ -18,16 +17,15 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.core.protocol.snapshots import RestoredState
 from rheos.core.protocol.state_config import StateConfig
-from rheos.core.state import format as state_format
 from rheos.core.state.keys import KeyCodec
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.in_flight import without_in_flight
 from rheos.ops.debugging.chosen import KeyOfOperator
 from rheos.ops.debugging.key_state import KeyState, KeyStates, tables_of
+from rheos.ops.forks.input import state_of
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.instant_io import InstantIo
-from rheos.runtimes.simulated.store import MemoryStore
 
 _BATCH_ROWS = 1024
 
@@ -41,8 +39,6 @@ class Replica:
 
     def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint) -> None:
         entry = checkpoint.savepoint.entry
-        store = MemoryStore()
-        store.files.update(checkpoint.files)
         widths = plan.widths()
         narrow = keyed.planned.id in widths
         groups = entry.max_parallelism
@@ -67,7 +63,7 @@ class Replica:
         self._context = contexts.of(keyed.planned, parallelism)
         self._states = KeyStates(keyed)
         self._numbers = count(1)
-        restored = restored_state(entry, subtask, parallelism, store, state_format.decode, widths)
+        restored = state_of(checkpoint, subtask, parallelism, widths)
         own = without_in_flight(restored.get(keyed.planned.id, {}))
         if any(isinstance(state, RestoredState) and state.files for state in own.values()):
             own = self._without_files(own)

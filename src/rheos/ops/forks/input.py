@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
@@ -79,11 +80,17 @@ class CheckpointInput:
         return Extent(min(known), length_ms)
 
 
-def state_of(checkpoint: CopiedCheckpoint) -> RestoredByOperator:
-    """By operator, as one subtask restores it."""
+def state_of(
+    checkpoint: CopiedCheckpoint,
+    subtask: int = 0,
+    parallelism: int = 1,
+    widths: Mapping[OperatorId, int] = MappingProxyType({}),
+) -> RestoredByOperator:
+    """Return the state that a subtask of each operator restores; by default, the only subtask."""
     store = MemoryStore()
     store.files.update(checkpoint.files)
-    return restored_state(checkpoint.savepoint.entry, 0, 1, store, state_format.decode)
+    entry = checkpoint.savepoint.entry
+    return restored_state(entry, subtask, parallelism, store, state_format.decode, widths)
 
 
 def _is_same(one: Source, other: Source) -> bool:

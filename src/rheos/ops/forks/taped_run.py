@@ -6,14 +6,13 @@ operators before a source reads again. The clock stands still, so no timer of pr
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator
+from rheos.core.operators.contract import Operator
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, ChainId, JobId
@@ -23,13 +22,13 @@ from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.plan_driver import PlanDriver
 from rheos.core.task.tree import OperatorTree
+from rheos.runtimes.host.awaited_calls import wait_for
 from rheos.runtimes.host.io import ThreadedIo
 from rheos.runtimes.simulated.clock import SimClock
 
 _ROWS = 1024
 """Maximum number of rows in a batch that an operator emits."""
 _THREADS = 4
-_MAX_WAIT_US = 1000
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,3 @@ class UntimedTree(OperatorTree[None]):
     def next_timer_ms(self) -> None:
         """Return None: no timer of processing time fires."""
         return None
-
-
-def wait_for(begun: Begun) -> None:
-    """Wait until the calls of an asynchronous operator have completed."""
-    while not begun.ready():
-        time.sleep(min(begun.wake_after_us() or _MAX_WAIT_US, _MAX_WAIT_US) / 1e6)

@@ -32,10 +32,11 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import ChainId, JobId, OperatorId
 from rheos.core.task.outputs import Outputs
 from rheos.ops.forks.tape import Tape, TapedSource
-from rheos.ops.forks.taped_run import Beginning, TapedRun, wait_for
+from rheos.ops.forks.taped_run import Beginning, TapedRun
 from rheos.ops.lineage.ledger import Ledger, SplitPlace
 from rheos.ops.lineage.tree import Details, TracedTree, nothing_known
 from rheos.ops.lineage.watched import WatchedOperator, watched
+from rheos.runtimes.host.awaited_calls import wait_for
 
 _ROWS_AT_ONCE = 16
 """Maximum number of rows in one poll of a source: so the sources stay close in event time."""

@@ -18,7 +18,7 @@ from rheos.core.connectors.contract import Pending
 from rheos.core.errors import RheosError
 from rheos.core.graph.nodes import ProcessSpec, SourceSpec
 from rheos.core.operators.build import build
-from rheos.core.operators.contract import Begun, Operator, OperatorContext, OperatorSpec
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
 from rheos.core.operators.process import ProcessOperator
 from rheos.core.operators.source import EndOfInput
 from rheos.core.operators.window.operator import WindowAggregateOperator
@@ -54,6 +54,7 @@ from rheos.runtimes.batch.tasks import (
     Task,
     UnpackTask,
 )
+from rheos.runtimes.host.awaited_calls import wait_for
 from rheos.runtimes.host.closing import close_logged
 from rheos.runtimes.host.garbage import collecting_seldom
 from rheos.runtimes.host.scratch import scratch_folder
@@ -117,13 +118,6 @@ def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
     return operator
 
 
-def _wait_for(begun: Begun) -> None:
-    """Wait for work that runs next to the rows. In batch, waiting is allowed."""
-    while not begun.ready():
-        # A completion wakes nobody here.
-        _wait(min(begun.wake_after_us() or 1000, 1000))
-
-
 def _wait(wake_after_us: int | None) -> None:
     time.sleep((1000 if wake_after_us is None else wake_after_us) / 1e6)
 
@@ -139,7 +133,7 @@ class _PartitionHost:
 
     def run(self, inbox: Rows) -> Rows:
         tree = OperatorTree(
-            self._task.chain, partial(self._operator, inbox), self._out, wait_for=_wait_for
+            self._task.chain, partial(self._operator, inbox), self._out, wait_for=wait_for
         )
         try:
             yield from self._drive(tree, inbox)
