@@ -20,6 +20,7 @@ from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by, session_of
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected import with_rows_ahead
@@ -156,10 +157,10 @@ class Environment:
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
                 self._config = replace(self._config, spark=session_of(source))
-            record = source.record_class()
+            record = capabilities.record_class(source)
             on = None if watermark is None else watermark.on
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
-            rejected = source.rejected_schema()
+            rejected = capabilities.rejected_schema_of(source)
             if watermark is not None and watermark.max_ahead is not None:
                 if isinstance(source, DataFrameSource):
                     raise ProgramError(

@@ -3,16 +3,22 @@
 A **source** is a frozen, picklable description of where rows come from. It is cut into *splits*, and
 each is read by a reader that can say where it is. In order:
 
-    driver    source.staged(folder)             once; a source that is staged elsewhere first
-              source.splits()                   before the job runs
-              source.discover()                 every `discovery_ms`, where it is said, in a thread
-              source.released()                 when the job has ended
-    subtask   source.client(ctx)                once, before its first reader, if it has any split
-              source.open(split, position)      for each split that it was dealt
+    driver    source.splits()                   before the job runs
+    subtask   source.open(split, position)      for each split that is assigned to it
               reader.poll(max_rows), ...        until EndOfSplit; it never blocks
               reader.position()                 between two polls, at each checkpoint
+              reader.close()                    at the end, also after an error
+
+A source may have further **capabilities**, each of which is a small protocol (`Discovers`,
+`SharesClient`, ...). With them the order is:
+
+    driver    source.as_of_now()                once, if the run stops at what exists now
+              source.staged(folder)             once, before `splits`
+              source.discover()                 every `discovery_ms`, in a thread
+              source.released()                 when the job has ended
+    subtask   source.client(ctx)                once, before its first reader, if it has any split
               client.completed(positions)       when the checkpoint is in the log
-              reader.close(), client.close()    at the end, also after an error
+              client.close()                    at the end, also after an error
 
 A **sink** is a frozen, picklable description of where rows go. It has two phases: its writers stage
 rows durably, and a committer publishes them when the checkpoint is complete. In order:
@@ -41,6 +47,26 @@ what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testi
 """
 
 from rheos.connectors.registration import ConnectorRegistration
+from rheos.core.connectors.capabilities import (
+    CatchesUp,
+    Discovers,
+    FixesEventTime,
+    ForgetsSplits,
+    HasEndlessSplits,
+    IsPaced,
+    KnowsEarliestTimes,
+    LosesRows,
+    MakesRecords,
+    PrunesColumns,
+    ReadsAlone,
+    ReadsUntilNow,
+    RejectsRecords,
+    ReportsLag,
+    ReportsPlaces,
+    SelectsSplits,
+    SharesClient,
+    StagesRows,
+)
 from rheos.core.connectors.contract import (
     Committer,
     EndOfSplit,
@@ -67,22 +93,39 @@ from rheos.core.times import TimeColumn
 __all__ = [
     "Attempt",
     "Batch",
+    "CatchesUp",
     "CheckpointId",
     "Clock",
     "Committer",
     "Completion",
     "ConnectorRegistration",
+    "Discovers",
     "EndOfSplit",
+    "FixesEventTime",
+    "ForgetsSplits",
     "Found",
+    "HasEndlessSplits",
     "IoExecutor",
+    "IsPaced",
     "JobId",
+    "KnowsEarliestTimes",
     "Lookup",
     "LookupClient",
     "LookupContext",
+    "LosesRows",
+    "MakesRecords",
     "Pending",
     "Polled",
+    "PrunesColumns",
     "ReaderContext",
+    "ReadsAlone",
+    "ReadsUntilNow",
+    "RejectsRecords",
+    "ReportsLag",
+    "ReportsPlaces",
     "RowPlaces",
+    "SelectsSplits",
+    "SharesClient",
     "Sink",
     "SinkContext",
     "SinkWriter",
@@ -90,6 +133,7 @@ __all__ = [
     "SourceClient",
     "Split",
     "SplitReader",
+    "StagesRows",
     "TimeColumn",
     "TimeReached",
     "TypeShape",

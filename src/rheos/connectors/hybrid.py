@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     Polled,
     ReaderContext,
@@ -89,13 +90,13 @@ def hybrid(
         )
     times = None if on is None else TimeColumn(on, unit, format)
     switches = _switches_us(parts, schema, times, switch)
-    rejects = [rows for part in parts if (rows := part.rejected_schema()) is not None]
+    rejects = [rows for part in parts if (rows := capabilities.rejected_schema_of(part)) is not None]
     if any(not rows.equals(rejects[0]) for rows in rejects):
         raise SchemaError(
             "the sources of a hybrid reject rows in different shapes",
             hint='let only sources of one kind skip rows (on_error="skip")',
         )
-    records = {record for part in parts if (record := part.record_class()) is not None}
+    records = {record for part in parts if (record := capabilities.record_class(part)) is not None}
     record = records.pop() if len(records) == 1 else None
     return HybridSource(parts, schema, record, times, switches)
 
@@ -115,41 +116,41 @@ class HybridSource(Source):
     def __post_init__(self) -> None:
         last = self.parts[-1]
         object.__setattr__(self, "bounded", last.bounded)
-        object.__setattr__(self, "discovery_ms", last.discovery_ms)
+        object.__setattr__(self, "discovery_ms", capabilities.discovery_ms(last))
         object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
         object.__setattr__(
-            self, "event_time_behind", all(part.event_time_behind for part in self.parts)
+            self, "event_time_behind", all(capabilities.allows_event_time(part) for part in self.parts)
         )
 
     def staged(self, folder: str) -> Source:
         parts: list[Source] = []
         try:
             for number, part in enumerate(self.parts):
-                parts.append(part.staged(f"{folder}/{number}"))
+                parts.append(capabilities.staged(part, f"{folder}/{number}"))
         except BaseException:
             for part in parts:
-                part.released()
+                capabilities.release(part)
             raise
         return replace(self, parts=tuple(parts))
 
     def released(self) -> None:
         for part in self.parts:
-            part.released()
+            capabilities.release(part)
 
     def as_of_now(self) -> Source:
-        return replace(self, parts=tuple(part.as_of_now() for part in self.parts))
+        return replace(self, parts=tuple(capabilities.until_now(part) for part in self.parts))
 
     def only_reader(self) -> str | None:
-        return next((why for part in self.parts if (why := part.only_reader())), None)
+        return next((why for part in self.parts if (why := capabilities.reads_alone(part))), None)
 
     def lost_by_failure(self) -> str | None:
-        return next((rows for part in self.parts if (rows := part.lost_by_failure())), None)
+        return next((rows for part in self.parts if (rows := capabilities.lost_by_failure(part))), None)
 
     def record_class(self) -> type | None:
         return self.record
 
     def unpaced(self) -> Source:
-        return replace(self, parts=tuple(part.unpaced() for part in self.parts))
+        return replace(self, parts=tuple(capabilities.unpaced(part) for part in self.parts))
 
     def splits(self) -> Sequence[Split]:
         return [
@@ -160,10 +161,11 @@ class HybridSource(Source):
 
     def discover(self) -> Sequence[Split]:
         last = len(self.parts) - 1
-        return [_OfPart(last, split.id, split.payload).whole() for split in self.parts[last].discover()]
+        found = capabilities.discovered(self.parts[last])
+        return [_OfPart(last, split.id, split.payload).whole() for split in found]
 
     def nothing_found(self) -> RheosError | None:
-        return self.parts[-1].nothing_found()
+        return capabilities.nothing_found(self.parts[-1])
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return _Clients(self.parts, ctx)
@@ -176,7 +178,7 @@ class HybridSource(Source):
             own = [of.split() for of in listed if of.number == number]
             of_part = {of.id: of.payload for of in before if of.number == number}
             # Nothing is known of a part that had no splits then: it is read like one that is new.
-            read = part.resumed(own, of_part) if of_part else own
+            read = capabilities.resumed(part, own, of_part) if of_part else own
             kept += [_OfPart(number, split.id, split.payload).whole() for split in read]
         return kept
 
@@ -198,7 +200,7 @@ class HybridSource(Source):
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         of = _part_of(split.payload)
-        known = self.parts[of.number].earliest_ms(of.split(), on)
+        known = capabilities.earliest_ms(self.parts[of.number], of.split(), on)
         if not self.switches_us or on != self.on or of.number == 0:
             return known
         begin_ms = self.switches_us[of.number - 1] // 1000
@@ -206,10 +208,10 @@ class HybridSource(Source):
 
     def endless(self, split: Split) -> bool:
         of = _part_of(split.payload)
-        return self.parts[of.number].endless(of.split())
+        return capabilities.is_endless(self.parts[of.number], of.split())
 
     def rejected_schema(self) -> pa.Schema | None:
-        return next((rows for part in self.parts if (rows := part.rejected_schema())), None)
+        return next(filter(None, map(capabilities.rejected_schema_of, self.parts)), None)
 
     def positions(self) -> str:
         return f"{type(self).__qualname__} of {', then '.join(part.positions() for part in self.parts)}"
@@ -250,7 +252,7 @@ class _Clients(SourceClient):
         known = self._contexts.get(number)
         if known is None:
             known = replace(self._ctx, client=None)
-            known.client = self._parts[number].client(known)
+            known.client = capabilities.shared_client(self._parts[number], known)
             self._contexts[number] = known
         return known
 
@@ -335,7 +337,7 @@ class _PartReader(WrappedReader):
         return rows.filter(pa.array(counts))
 
     def places(self) -> RowPlaces | None:
-        places = self._reader.places()
+        places = capabilities.places(self._reader)
         if places is None or self._counted is None:
             return places
         left = [place for place, counts in zip(places.of_rows, self._counted, strict=True) if counts]

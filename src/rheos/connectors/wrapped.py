@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.errors import RheosError
 from rheos.core.times import TimeColumn
@@ -19,62 +20,67 @@ class WrappedSource(Source):
     source: Source
 
     def __post_init__(self) -> None:
-        for name in (
-            *("schema", "bounded", "discovery_ms", "discovery_phase"),
-            *("forget_ms", "event_time_behind"),
-        ):
-            object.__setattr__(self, name, getattr(self.source, name))
+        inner = self.source
+        for name, value in {
+            "schema": inner.schema,
+            "bounded": inner.bounded,
+            "discovery_ms": capabilities.discovery_ms(inner),
+            "discovery_phase": capabilities.discovery_phase(inner),
+            "forget_ms": capabilities.forget_ms(inner),
+            "event_time_behind": capabilities.allows_event_time(inner),
+        }.items():
+            object.__setattr__(self, name, value)
 
     def staged(self, folder: str) -> Source:
-        return replace(self, source=self.source.staged(folder))
+        return replace(self, source=capabilities.staged(self.source, folder))
 
     def released(self) -> None:
-        self.source.released()
+        capabilities.release(self.source)
 
     def as_of_now(self) -> Source:
-        return replace(self, source=self.source.as_of_now())
+        return replace(self, source=capabilities.until_now(self.source))
 
     def only_reader(self) -> str | None:
-        return self.source.only_reader()
+        return capabilities.reads_alone(self.source)
 
     def lost_by_failure(self) -> str | None:
-        return self.source.lost_by_failure()
+        return capabilities.lost_by_failure(self.source)
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
 
     def discover(self) -> Iterable[Split]:
-        return self.source.discover()
+        return capabilities.discovered(self.source)
 
     def nothing_found(self) -> RheosError | None:
-        return self.source.nothing_found()
+        return capabilities.nothing_found(self.source)
 
     def made_ms(self, split: Split) -> int | None:
-        return self.source.made_ms(split)
+        return capabilities.made_ms(self.source, split)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         return self.source.open(split, position, ctx)
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
-        return self.source.client(ctx)
+        return capabilities.shared_client(self.source, ctx)
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        return self.source.resumed(splits, known)
+        return capabilities.resumed(self.source, splits, known)
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        return self.source.earliest_ms(split, on)
+        return capabilities.earliest_ms(self.source, split, on)
 
     def endless(self, split: Split) -> bool:
-        return self.source.endless(split)
+        return capabilities.is_endless(self.source, split)
 
     def record_class(self) -> type | None:
-        return self.source.record_class()
+        return capabilities.record_class(self.source)
 
     def unpaced(self) -> Source:
-        return replace(self, source=self.source.unpaced())
+        return replace(self, source=capabilities.unpaced(self.source))
 
     def rejected_schema(self) -> pa.Schema | None:
-        return self.source.rejected_schema()
+        return capabilities.rejected_schema_of(self.source)
 
     def positions(self) -> str:
         return self.source.positions()
@@ -94,7 +100,7 @@ class WrappedReader(SplitReader):
         return self._reader.position()
 
     def has_caught_up(self) -> bool:
-        return self._reader.has_caught_up()
+        return capabilities.has_caught_up(self._reader)
 
     def close(self) -> None:
         self._reader.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,8 +24,10 @@ from rheos.connectors import (
     Split,
     SplitReader,
 )
+from rheos.connectors.wrapped import WrappedSource
+from rheos.core.connectors import capabilities
 from rheos.testing import BrokenRuleError, check_source
-from rheos.testing.connector_kit import reading, source_rules
+from rheos.testing.connector_kit import capability_rules, reading, source_rules
 
 SCHEMA = pa.schema({"n": pa.int64()})
 IDS = ("a", "b")
@@ -259,12 +262,12 @@ class FindsALaterPhase(Counting):
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        (NamesTwoAlike(), source_rules.UNIQUE),
+        (NamesTwoAlike(), capability_rules.UNIQUE),
         (ListsInAnyOrder(), source_rules.LISTED),
         (KeepsAFile(), source_rules.SENT),
-        (NeverEnds(), source_rules.ENDS),
-        (WatchesAndEnds(), source_rules.DISCOVERS),
-        (FindsALaterPhase(), source_rules.DISCOVERS),
+        (NeverEnds(), capability_rules.ENDS),
+        (WatchesAndEnds(), capability_rules.DISCOVERS),
+        (FindsALaterPhase(), capability_rules.DISCOVERS),
     ],
 )
 def test_a_source_with_a_defect_is_noticed(source: Source, rule: str) -> None:
@@ -311,3 +314,216 @@ def test_files_keep_the_rules(tmp_path: Path, end: str) -> None:
     source = rh.files.source(str(tmp_path / f"*.{end}"), schema=rows.schema, on_error="skip")
     read = check_source(source)
     assert [row for split in read.values() for row in split] == rows.to_pylist()
+
+
+# --- capabilities -----------------------------------------------------------------------------------
+
+
+class ReadsToItsEnd(Numbers):
+    """It has no end, and catches up with what exists."""
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = super().poll(max_rows)
+        return Pending(1000) if isinstance(polled, EndOfSplit) else polled
+
+    def has_caught_up(self) -> bool:
+        return self.at == 20
+
+
+class NeverCatchesUp(ReadsToItsEnd):
+    def has_caught_up(self) -> bool:
+        return False
+
+
+class LagsBehindNothing(Numbers):
+    def lag_rows(self) -> int:
+        return -1
+
+
+@dataclass(frozen=True)
+class Able(Counting):
+    """It has every capability of a bounded source, and keeps the rules."""
+
+    event_time_behind = True
+    forget_ms = None
+
+    def made_ms(self, split: Split) -> int | None:
+        return None
+
+    def endless(self, split: Split) -> bool:
+        return False
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        return [split for split in splits if split.id in known]
+
+    def client(self, ctx: ReaderContext) -> None:
+        return None
+
+    def staged(self, folder: str) -> Source:
+        return self
+
+    def as_of_now(self) -> Source:
+        return self
+
+    def unpaced(self) -> Source:
+        return Counting(self.reader)
+
+    def only_reader(self) -> str | None:
+        return "rows go to one reader"
+
+    def lost_by_failure(self) -> str | None:
+        return None
+
+    def reading(self, columns: frozenset[str]) -> Source | None:
+        return self
+
+    def record_class(self) -> type | None:
+        return dict
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return SCHEMA
+
+    def earliest_ms(self, split: Split, on: Any) -> int | None:
+        return 0
+
+
+class Endless(Able):
+    def endless(self, split: Split) -> bool:
+        return True
+
+
+class ReadsOthers(Able):
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        return [*splits, Split("another")]
+
+
+class DiscoversBounded(Able):
+    discovery_ms = 100
+
+
+class ForgetsInDisorder(Able):
+    bounded = False
+    discovery_ms, forget_ms = 100, 5
+
+    def made_ms(self, split: Split) -> int:
+        return -IDS.index(split.id)
+
+
+class CountsOtherwiseNow(Able):
+    def as_of_now(self) -> Source:
+        return Counting()
+
+
+class Growing(Able):
+    bounded = False
+
+    def endless(self, split: Split) -> bool:
+        return True
+
+
+class LosesRowsUnpaced(Able):
+    def unpaced(self) -> Source:
+        return Counting(lambda at, ctx: Numbers(max(at, 3), ctx))
+
+
+class GivesNoReason(Able):
+    def only_reader(self) -> str | None:
+        return ""
+
+
+class PrunesTooMuch(Able):
+    def reading(self, columns: frozenset[str]) -> Source | None:
+        return Nothing()
+
+
+@dataclass(frozen=True)
+class Nothing(Counting):
+    schema = pa.schema([])
+
+
+class NamesAnObject(Able):
+    def record_class(self) -> Any:
+        return {}
+
+
+class IsUnsure(Able):
+    event_time_behind: Any = None
+
+
+@dataclass(frozen=True)
+class Timed(Able):
+    schema = pa.schema({"at": pa.timestamp("us", "UTC")})
+    reader: Any = lambda at, ctx: AtTimes(at, ctx)
+
+    def earliest_ms(self, split: Split, on: Any) -> int | None:
+        return 5000
+
+    def reading(self, columns: frozenset[str]) -> Source | None:
+        return None
+
+    unpaced = as_of_now = None  # type: ignore[assignment]
+
+
+class AtTimes(Numbers):
+    def give(self, rows: int) -> pa.RecordBatch:
+        numbers = super().give(rows).column(0).cast(pa.int64())
+        times = pc.multiply(numbers, 1_000_000).cast(pa.timestamp("us", "UTC"))
+        return pa.RecordBatch.from_arrays([times], names=["at"])
+
+
+def test_a_source_with_every_capability_keeps_the_rules() -> None:
+    able = Able()
+    assert {each for each in capabilities.SOURCE_CAPABILITIES if not isinstance(able, each)} == {
+        capabilities.Discovers
+    }
+    assert check_source(able) == ROWS
+    assert check_source(Growing(ReadsToItsEnd), endless_rows=20) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        (Endless(), capability_rules.ENDS),
+        (ReadsOthers(), capability_rules.SELECTS),
+        (DiscoversBounded(), capability_rules.DISCOVERS),
+        (ForgetsInDisorder(), capability_rules.FORGETS),
+        (CountsOtherwiseNow(), capability_rules.UNTIL_NOW),
+        (Growing(NeverCatchesUp), reading.WOKEN),
+        (LosesRowsUnpaced(), capability_rules.UNPACED),
+        (GivesNoReason(), capability_rules.REASONS),
+        (PrunesTooMuch(), capability_rules.PRUNES),
+        (NamesAnObject(), capability_rules.RECORDS),
+        (IsUnsure(), capability_rules.TIME_COLUMN),
+        (Timed(), capability_rules.EARLIEST),
+        (Able(LagsBehindNothing), capability_rules.LAG),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Source) else "",
+)
+def test_a_capability_with_a_defect_is_noticed(source: Source, rule: str) -> None:
+    with pytest.raises(BrokenRuleError) as raised:
+        check_source(source, endless_rows=20, patience_s=0.2)
+    assert str(raised.value).startswith(rule)
+
+
+def test_every_capability_has_a_rule_a_name_and_a_section_of_the_page() -> None:
+    every = {*capabilities.SOURCE_CAPABILITIES, *capabilities.READER_CAPABILITIES}
+    assert {*capability_rules.CAPABILITY_RULES} == every
+    declared = {each for each in vars(capabilities).values() if getattr(each, "_is_protocol", False)}
+    assert declared - {Protocol} == every
+    page = (Path(__file__).parents[3] / "docs/connectors.md").read_text()
+    for each in every:
+        assert getattr(rh.connectors, each.__name__) is each
+        assert f"`{each.__name__}`" in page
+
+
+def test_a_wrapper_has_what_the_source_that_it_wraps_can_do() -> None:
+    members = {
+        name
+        for each in capabilities.SOURCE_CAPABILITIES
+        for name in [*vars(each), *vars(each).get("__annotations__", {})]
+        if not name.startswith("_")
+    }
+    assert members >= {"discovery_ms", "client", "reading"}
+    # Columns are pruned before a source is wrapped: what watches rows sees whole ones.
+    assert {name for name in members if not hasattr(WrappedSource(Able()), name)} == {"reading"}
+    assert check_source(WrappedSource(Able())) == ROWS

@@ -18,6 +18,7 @@ import msgspec
 from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -159,7 +160,7 @@ class _CheckedReader(WrappedReader):
         return EndOfSplit()
 
     def places(self) -> RowPlaces | None:
-        return self._reader.places()
+        return capabilities.places(self._reader)
 
 
 def _with_time(listed: ListedFile) -> ListedFile:

@@ -49,6 +49,7 @@ from rheos.connectors.spark.staging_writer import (
 )
 from rheos.connectors.spark.workers import module_lacking
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
 from rheos.core.errors import CheckpointError, InputError, SchemaError
 from rheos.core.times import TimeColumn
@@ -164,7 +165,7 @@ class _StagedReader(WrappedReader):
         return cast_rows(polled, self._schema) if isinstance(polled, pa.RecordBatch) else polled
 
     def places(self) -> RowPlaces | None:
-        return self._reader.places()
+        return capabilities.places(self._reader)
 
 
 # --- on the driver --------------------------------------------------------------------------------

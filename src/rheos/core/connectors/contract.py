@@ -10,20 +10,18 @@ per split and lateness is decided by them, so the cut is part of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
-from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock, IoExecutor
 from rheos.core.protocol.shapes import TypeShape
 from rheos.core.protocol.splits import Split as Split
-from rheos.core.times import TimeColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class ReaderContext:
     """Says that there is something to read: the readers are polled soon. For any thread, at any time.
     Who calls it gives `Pending()`. The batch runtime asks by itself, and often."""
     client: SourceClient | None = None
-    """What `Source.client` has made for this subtask; not there for a client."""
+    """The client of this subtask (`SharesClient`); None in the context of a client itself."""
 
 
 class SourceClient(ABC):
@@ -103,187 +101,63 @@ class SourceClient(ABC):
 
 
 class SplitReader(ABC):
-    """Reads one split. The mailbox calls `poll` and `position`; neither blocks."""
+    """Reads one split. The mailbox calls its methods; none of them blocks.
+
+    `capabilities.py` has what a reader may do in addition: say how far it lags, where its rows are, and
+    whether it has caught up.
+    """
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
-        """At most `max_rows` rows of the source's schema, or why there are none. A batch without rows
-        says that some were read, and that none of them counts; `TimeReached` that the split's event
-        time has gone on without any.
+        """Return up to `max_rows` rows of the source's schema, or the reason why there are none.
 
-        After `EndOfSplit` it is not called again. Raises InputError with file, row and hint.
+        A batch without rows says that records were read and none of them counts. `TimeReached` says
+        that the split's event time has advanced without rows. After `EndOfSplit` the reader is not
+        polled again.
+
+        Raises:
+            InputError: a record is bad. The error has the file, the row and a hint.
         """
 
     @abstractmethod
     def position(self) -> bytes:
-        """Where a new reader continues so that it gives just the rows not yet returned by `poll`."""
-
-    def lag_rows(self) -> int | None:
-        """How many records of the split are there, as far as is known, and were not given by `poll`;
-        None where that cannot be said without asking for it. A figure: nothing rests on it. Called in
-        the mailbox about once a second, before `close`."""
-        return None
-
-    def places(self) -> RowPlaces | None:
-        """Where the rows lie that `poll` gave last: the same whichever position was restored before.
-        None where the source cannot say it. For `rheos why`: asked right behind such a `poll`, and by
-        no job."""
-        return None
-
-    def has_caught_up(self) -> bool:
-        """Of a source as of now (`Source.as_of_now`): whether `poll` has given all that the split had
-        then. Once it has, it gives `Pending()`. Called in the mailbox. A split that ends by itself need
-        not say so."""
-        return False
+        """Return the position at which a new reader returns just the rows that `poll` has not."""
 
     def close(self) -> None:
-        """Called once, also after an error."""
+        """Release what the reader holds. Called once, also after an error."""
 
 
 class Source(ABC):
-    """A frozen description of where rows come from."""
+    """A frozen, picklable description of the origin of rows: list the splits, and read one.
+
+    `capabilities.py` has what a source may do in addition, such as to discover splits at run time.
+    """
 
     schema: pa.Schema
-    """The rows it gives; known when the program is built."""
+    """The columns of the rows; known when the program is built."""
 
     bounded: bool
-
-    discovery_ms: int | None = None
-    """How often a continuous job asks for splits that were not there before; None asks never. Such a
-    source never ends by itself, is not `bounded`, and may begin without a split."""
-    discovery_phase: int = 0
-    """That of all splits that `discover` gives: no split has a higher one."""
-    forget_ms: int | None = None
-    """A split that is read, gone, and older by this than the newest one known is forgotten, so that
-    state does not hold each that ever was; one that is found and is as old is an error. What `discover`
-    gives is in the order of `made_ms` then. None: a split is never forgotten."""
-    event_time_behind: bool = True
-    """Whether an event time may be given behind it (`with_event_time`). Not where splits need
-    `TimeReached` to come along: that is said of the event time that the source is read with, and by
-    another one a split without rows would stand still."""
-
-    def staged(self, folder: str) -> Source:
-        """What is really read. A source whose rows must be written down before they can be read again
-        does so here, below `folder`, and gives a source of what it wrote.
-
-        Called once on the driver, before `splits`, and not by the batch runtime. `folder` is a path or
-        a URL that every worker reaches, is the source's own, and lives as long as the job: a job that
-        is started again finds there what it wrote before, and takes that.
-        """
-        return self
-
-    def released(self) -> None:
-        """Ends what `staged` has begun and goes on while the job runs, such as a query beside it.
-        Called on the driver when the job has ended, in whatever way, on what `staged` gave; also where
-        the job cannot be started after all. May wait, and may be called again."""
-
-    def as_of_now(self) -> Source:
-        """The source for a run that stops with what is there now, and that another run follows. It has
-        no `discovery_ms`, is `bounded` as this one is, and its positions are the same. A split that has
-        more later is not at its end now: its reader says `has_caught_up`.
-
-        Called once on the driver, before all else, and not where all sources of the job are bounded.
-        Raises ConfigurationError where the source has no such moment, as by default."""
-        if self.bounded:
-            return self
-        raise ConfigurationError(
-            f"{self.describe()} cannot be read until now: it does not say what is there at a moment",
-            hint="folders that are watched and Kafka's topics can; leave out --until now, and end the "
-            "job with `rheos stop`",
-        )
-
-    def only_reader(self) -> str | None:
-        """Why nobody else may read it while a job does, such as that rows go to one reader alone; None
-        where the job does not notice. `rheos fork` asks, on the driver, and reads it only then."""
-        return None
-
-    def lost_by_failure(self) -> str | None:
-        """Return which rows a failure of the job loses, for a source that cannot be read again; None,
-        the default, for one that can. `rheos explain` shows it."""
-        return None
+    """Whether all splits end."""
 
     @abstractmethod
     def splits(self) -> Sequence[Split]:
-        """All splits, in a stable order. Called on the driver before the job runs.
+        """Return all splits, in a stable order. Called on the driver before the job runs.
 
-        Raises InputError where the input is missing.
+        Raises:
+            InputError: the input is missing.
         """
-
-    def discover(self) -> Iterable[Split]:
-        """All splits that there are now: those whose ids are not known yet are read, too, by the
-        subtasks that they are dealt to in this order. A split that is known stays, listed or not.
-
-        Called on the driver every `discovery_ms` while the job runs, one call at a time, in a thread of
-        its own, which may wait: then nothing is found meanwhile, and nothing else stands still. What it
-        raises is shown in the status, and it is called again; after five times in a row the attempt
-        fails with it.
-        """
-        return self.splits()
-
-    def nothing_found(self) -> RheosError | None:
-        """The warning that there is no split yet of a source that looks for splits: logged where the
-        job begins so, and in its status until the first is found. None where that is nothing to warn
-        of, as of a folder that fills later."""
-        return None
-
-    def made_ms(self, split: Split) -> int | None:
-        """When the split came to be, for `forget_ms`: ms since the epoch, by any clock that all splits
-        go by. None for one that is never forgotten. By the split's own data alone."""
-        return None
 
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        """A reader of the split, at its beginning or at a position that a reader gave."""
-
-    def client(self, ctx: ReaderContext) -> SourceClient | None:
-        """What the readers of one subtask are to share; None where they share nothing. Called in the
-        mailbox, which it does not block, before the subtask's first reader is opened, and not where
-        the subtask has no split."""
-        return None
-
-    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """Which of its `splits` to read where a job goes on from the positions of the splits `known`,
-        by id with their payloads as they were then; the payloads may be others than in `splits`. What
-        is known and not listed any more is read on, too. The same in every subtask."""
-        return splits
-
-    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        """A moment before which no row of the split is, by the time column `on` (ms since the epoch),
-        where the source knows one by its description alone. Before the split's first row, the watermark
-        may come up to it."""
-        return None
-
-    def endless(self, split: Split) -> bool:
-        """Whether the split never ends. A subtask reads a few splits that end at a time, and all of its
-        endless ones at once."""
-        return not self.bounded
-
-    def record_class(self) -> type | None:
-        """Whose objects users' functions are given for its rows, where the user has named a class."""
-        return None
-
-    def unpaced(self) -> Source:
-        """The same rows as fast as they can be read: what the batch runtime reads where a source hands
-        them out at some pace."""
-        return self
-
-    def reading(self, columns: frozenset[str]) -> Source | None:
-        """The same splits, positions and rows with fewer columns, in their order: at least those named,
-        of which there is one. None where it reads all of them anyway, or where what is in the others
-        counts. Called when the program is planned, and where a split is opened."""
-        return None
-
-    def rejected_schema(self) -> pa.Schema | None:
-        """The schema of the side output of rejected rows, where the source has one."""
-        return None
+        """Return a reader of the split, at its beginning or at a position that a reader returned."""
 
     def positions(self) -> str:
-        """What its splits and positions are, in a few words. A job cannot go on from the positions of a
-        source that says otherwise."""
+        """Return a few words that name the kind of splits and positions. A job cannot continue from
+        positions of another kind."""
         return type(self).__qualname__
 
     def describe(self) -> str:
-        """A few words for `explain` and the status."""
+        """Return a few words for `explain` and the status."""
         return type(self).__name__
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from rheos.core.aggregates import Agg
+from rheos.core.connectors import capabilities
 from rheos.core.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -54,7 +55,10 @@ def _facts(node: Node, graph: Graph) -> list[tuple[str, str]]:
     what = summary(node)
     if what:
         facts.append(("does", what))
-    if isinstance(node.spec, SourceSpec) and (lost := node.spec.source.lost_by_failure()) is not None:
+    if (
+        isinstance(node.spec, SourceSpec)
+        and (lost := capabilities.lost_by_failure(node.spec.source)) is not None
+    ):
         facts.append(("loses", f"if the job fails: {lost}"))
     for tag, type in node.outputs.items():
         label = "columns" if tag == MAIN else f"{tag!r}"

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.aggregates import KINDS, Agg
+from rheos.core.connectors import capabilities
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP
 from rheos.core.graph.nodes import (
@@ -226,7 +227,7 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
                 hint="write with_event_time(...) before broadcast(), rebalance() and the like",
             )
         if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
-            if not at.spec.source.event_time_behind:
+            if not capabilities.allows_event_time(at.spec.source):
                 raise ProgramError(
                     f"event time is given behind {at.name!r}, whose splits come along together only by "
                     "the one that it is read with",

@@ -51,6 +51,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, TimeReached
 from rheos.core.connectors.rejected import SKIPPED, BadRecord, rows_ahead
 from rheos.core.errors import RheosError
@@ -104,11 +105,11 @@ class SourceOperator(Operator):
         self.until_now = spec.until_now
         """Whether the run stops with what is there now."""
         goes_on = spec.until_now and not spec.source.bounded
-        self.may_find = goes_on or spec.source.discovery_ms is not None
+        self.may_find = goes_on or capabilities.discovery_ms(spec.source) is not None
         """Whether splits may come that are not known yet, in this run or in one that follows."""
         self._known: set[str] = set()
         """The splits of all subtasks, and those that are not to be read, by id."""
-        forget_ms = spec.source.forget_ms
+        forget_ms = capabilities.forget_ms(spec.source)
         self._forgetting = None if forget_ms is None else SourceForgetting(spec.source, forget_ms)
         self._forgotten: set[str] = set()
         """Splits of this subtask, which are forgotten when they are read."""
@@ -139,7 +140,8 @@ class SourceOperator(Operator):
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
-        less = None if spec.columns is None else spec.source.reading(frozenset(spec.columns))
+        columns = frozenset(spec.columns or ())
+        less = None if spec.columns is None else capabilities.reading(spec.source, columns)
         self._read = spec.source if less is None else less
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
@@ -164,7 +166,8 @@ class SourceOperator(Operator):
             for name in sorted(known.keys() - listed)
         ]
         payloads = {name: row["payload"] for name, row in known.items()}
-        listed_now = self._all if not known else self._spec.source.resumed(self._all, payloads)
+        source = self._spec.source
+        listed_now = capabilities.resumed(source, self._all, payloads) if known else self._all
         if self._forgetting is not None:
             before = [Split(name, payload) for name, payload in payloads.items()]
             unread = self._forgetting.restored(before, listed_now)
@@ -172,7 +175,7 @@ class SourceOperator(Operator):
             listed -= unread
         everything = [*listed_now, *gone]
         phases = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
-        coming = [self._spec.source.discovery_phase] if self.may_find else []
+        coming = [capabilities.discovery_phase(self._spec.source)] if self.may_find else []
         self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
         self._open_phase = min(phases, default=self._last_phase)
         self._known = listed | known.keys()
@@ -225,14 +228,14 @@ class SourceOperator(Operator):
         return splits[first::parallelism] if subtask < parallelism else ()
 
     def _state_of(self, split: Split) -> SplitState:
-        return SplitState(split, self._before(split), self._spec.source.endless(split))
+        return SplitState(split, self._before(split), capabilities.is_endless(self._spec.source, split))
 
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
         strategy = self._spec.watermark
         if strategy is None or self._reach.clock_ms is not None:
             return MIN_TIMESTAMP_MS
-        earliest = self._spec.source.earliest_ms(split, strategy.column)
+        earliest = capabilities.earliest_ms(self._spec.source, split, strategy.column)
         return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -333,7 +336,7 @@ class SourceOperator(Operator):
         be."""
         readers = (state.reader for state in self._open)
         return not self._waiting and all(
-            reader is not None and reader.has_caught_up() for reader in readers
+            reader is not None and capabilities.has_caught_up(reader) for reader in readers
         )
 
     # --- reading --------------------------------------------------------------------------------------
@@ -406,7 +409,7 @@ class SourceOperator(Operator):
             return
         self._has_opened = True
         context = self._reader_context
-        context.client = self._spec.source.client(context)
+        context.client = capabilities.shared_client(self._spec.source, context)
         if context.client is not None:
             self._client = ClientNotices(context.client, context.io, context.count)
 
@@ -508,7 +511,7 @@ class SourceOperator(Operator):
             )
             for row, time in zip(rows.tolist(), ts[rows].tolist(), strict=True)
         ]
-        schema, places = output.type.schema, state.reader.places()
+        schema, places = output.type.schema, capabilities.places(state.reader)
         self._outs.append(Out(rows_ahead(schema, state.split.id, places, rows.tolist(), bad), REJECTED))
 
     def _reach_periodically(self, period_ms: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source, Split
 from rheos.core.errors import InputError
 
@@ -82,7 +83,7 @@ class SourceForgetting:
         return self._newest_ms - self._forget_ms
 
     def _is_old(self, split: Split) -> bool:
-        made_ms = self._source.made_ms(split)
+        made_ms = capabilities.made_ms(self._source, split)
         return made_ms is not None and made_ms < self._horizon_ms
 
     def _note(self, splits: Iterable[Split]) -> list[str]:
@@ -90,7 +91,7 @@ class SourceForgetting:
         ids = []
         for split in splits:
             ids.append(split.id)
-            made_ms = self._source.made_ms(split)
+            made_ms = capabilities.made_ms(self._source, split)
             if made_ms is not None:
                 self._made_ms[split.id] = made_ms
                 self._newest_ms = max(self._newest_ms, made_ms)

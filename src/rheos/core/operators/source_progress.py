@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rheos.core.connectors import capabilities
 from rheos.core.operators.source_split import SplitState
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
@@ -44,7 +45,9 @@ def source_progress(
     now_us: int | None,
 ) -> SourceProgress:
     """`now_ms` by the wall clock; `now_us` by the monotonic one, None where time is of no column."""
-    lags = [None if state.reader is None else state.reader.lag_rows() for state in open_splits]
+    lags = [
+        None if state.reader is None else capabilities.lag_rows(state.reader) for state in open_splits
+    ]
     known = [lag for lag in lags if lag is not None]
     behind = [
         now_ms - state.max_ts

@@ -2,7 +2,7 @@
 
     source a b c d ─ filter(c > 1) ─ select(a, b + 1)        a, b and c are read
 
-A source that can leave columns unread does (`Source.reading`). What asks for whole rows, such as a
+A source that can leave columns unread does (`PrunesColumns`). What asks for whole rows, such as a
 function or a sink, reads all of them. Known when the program is whole: of several readers the source
 gives what all of them need.
 """
@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from rheos.core.connectors import capabilities
 from rheos.core.graph.nodes import MAIN, ExpressionSpec, Graph, Node, SourceSpec
 from rheos.core.graph.types import columns_read
 from rheos.core.graph.validate import live_nodes
@@ -45,7 +46,7 @@ def _narrow(node: Node, spec: SourceSpec, readers: Readers, changed: dict[int, N
         return
     if spec.watermark is not None:
         needed |= spec.watermark.columns_read(schema)
-    less = spec.source.reading(needed or frozenset(schema.names[:1]))
+    less = capabilities.reading(spec.source, needed or frozenset(schema.names[:1]))
     if less is None:
         return
     names = tuple(less.schema.names)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -131,7 +132,7 @@ class _InTimeReader(WrappedReader):
         return TimeReached(self._said_ms)
 
     def has_caught_up(self) -> bool:
-        return self._rows is None and self._reader.has_caught_up()
+        return self._rows is None and capabilities.has_caught_up(self._reader)
 
     def close(self) -> None:
         self._turns.next_ms.pop(self._split, None)

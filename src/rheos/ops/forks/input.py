@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
 from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
@@ -98,6 +99,10 @@ def _is_same(one: Source, other: Source) -> bool:
     two functions of what is written in them, so what they show of themselves is compared; a function
     that shows its address alone is another."""
     alike = (one.positions(), one.describe()) == (other.positions(), other.describe())
-    if not alike or one.schema != other.schema or one.rejected_schema() != other.rejected_schema():
+    if (
+        not alike
+        or one.schema != other.schema
+        or capabilities.rejected_schema_of(one) != capabilities.rejected_schema_of(other)
+    ):
         return False
     return one == other or (repr(one) == repr(other) and not _ADDRESS.search(repr(one)))

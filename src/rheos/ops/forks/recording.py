@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -141,13 +142,13 @@ def _located(planned: PlannedOperator) -> Iterator[None]:
 
 def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     source = spec.source
-    if (why := source.only_reader()) is not None:
+    if (why := capabilities.reads_alone(source)) is not None:
         raise ConfigurationError(
             f"{source.describe()} cannot be read beside the job: {why}",
             hint="a job that reads it can be neither forked nor debugged; start a changed program from "
             "a savepoint, with input and sinks of its own",
         )
-    source = source.unpaced()
+    source = capabilities.unpaced(source)
     if isinstance(extent, Positions):
         return source
     if extent is not None:
@@ -158,7 +159,7 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
             )
         return source
     try:
-        return source.as_of_now()
+        return capabilities.until_now(source)
     except ConfigurationError as error:
         error.what = f"{source.describe()} does not say what is there now, which is to be read"
         error.hint = (
@@ -199,12 +200,13 @@ def _read_up_to(
     """`splits` takes those that are found meanwhile."""
     look_s = time.monotonic()
     deadline_s = look_s + extent.length_ms / 1000
+    every_ms = capabilities.discovery_ms(source)
     while True:
         now_s = time.monotonic()
-        if source.discovery_ms is not None and now_s >= look_s:
-            look_s = now_s + source.discovery_ms / 1000
+        if every_ms is not None and now_s >= look_s:
+            look_s = now_s + every_ms / 1000
             known = {split.id for split in splits}
-            found = list(source.discover())
+            found = list(capabilities.discovered(source))
             splits += [split for split in found if split.id not in known]
             operator.found(found)
         read = operator.poll(_ROWS)
@@ -317,7 +319,7 @@ class _RecordingReader(WrappedReader):
             return polled
         rows = polled if until_ms is None else self._before(polled, until_ms)
         if rows.num_rows:
-            self._tape.add(rows, self._reader.places())
+            self._tape.add(rows, capabilities.places(self._reader))
         return rows
 
     def _before(self, batch: Batch, until_ms: int) -> Batch:

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedSource
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -125,11 +126,8 @@ class TapedSource(WrappedSource):
         ):
             object.__setattr__(self, name, value)
 
-    staged = Source.staged
-    released = Source.released
-    client = Source.client
-    resumed = Source.resumed
-    unpaced = Source.unpaced
+    # The tape has none of these capabilities, whatever the source can do.
+    staged = client = resumed = unpaced = None  # type: ignore[assignment]
 
     def as_of_now(self) -> Source:
         return self
@@ -138,7 +136,7 @@ class TapedSource(WrappedSource):
         return [taped.split for taped in self.tape.splits]
 
     def endless(self, split: Split) -> bool:
-        return self.source.endless(split)
+        return capabilities.is_endless(self.source, split)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         """From the tape's beginning, whatever the position: a tape is never gone on with."""

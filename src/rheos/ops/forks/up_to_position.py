@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -144,7 +145,7 @@ class PositionedReader(WrappedReader):
         if isinstance(polled, TimeReached):
             self._tape.reached(polled)
         elif isinstance(polled, pa.RecordBatch) and polled.num_rows:
-            self._tape.add(polled, self._reader.places())
+            self._tape.add(polled, capabilities.places(self._reader))
         return polled
 
     def _end_of_split(self, until: SplitPosition) -> EndOfSplit:

@@ -13,6 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from rheos.connectors.wrapped import WrappedReader
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -214,6 +215,6 @@ class _NotedReader(WrappedReader):
             self._waits = not self._read.may_end(self._split)
             return Pending(0) if self._waits else polled
         if isinstance(polled, pa.RecordBatch) and polled.num_rows:
-            self._read.given(self._split, polled, self._reader.places(), first=self._first)
+            self._read.given(self._split, polled, capabilities.places(self._reader), first=self._first)
             self._first = False
         return polled

@@ -6,6 +6,7 @@ import dataclasses
 
 import pyarrow as pa
 
+from rheos.core.connectors import capabilities
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError
 from rheos.core.graph.nodes import OwnSpec, SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
@@ -60,7 +61,7 @@ def _chain(chain: Chain) -> Chain:
             hint='take runtime="continuous", or a column: '
             'rh.Watermark.bounded_out_of_orderness("5s", on="at")',
         )
-    spec = dataclasses.replace(head.spec, source=head.spec.source.unpaced())
+    spec = dataclasses.replace(head.spec, source=capabilities.unpaced(head.spec.source))
     return dataclasses.replace(
         chain, operators=(dataclasses.replace(head, spec=spec), *chain.operators[1:])
     )

@@ -13,6 +13,8 @@ from rheos.connectors.spark.dataframe import streams_in
 from rheos.core.checkpoint.events import WatchedSource
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.names import safe_name
+from rheos.core.connectors import capabilities
+from rheos.core.connectors.capabilities import StagesRows
 from rheos.core.connectors.contract import Committer, Sink, Source, Split
 from rheos.core.connectors.outages import unpublished
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
@@ -40,7 +42,7 @@ def sources(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Source]]:
 
 def stages(plan: PhysicalPlan) -> bool:
     """Whether a source of the plan has something to write down, or may have."""
-    return any(type(source).staged is not Source.staged for _, source in sources(plan))
+    return any(isinstance(source, StagesRows) for _, source in sources(plan))
 
 
 def streams_beside(plan: PhysicalPlan) -> bool:
@@ -55,7 +57,7 @@ def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
         return plan
 
     def until_now(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
-        return replace(spec, source=spec.source.as_of_now(), until_now=True)
+        return replace(spec, source=capabilities.until_now(spec.source), until_now=True)
 
     return replace(plan, chains=tuple(_with_source(chain, until_now) for chain in plan.chains))
 
@@ -87,7 +89,7 @@ def release_sources(plan: PhysicalPlan) -> None:
     """The job has ended: so does what its sources have begun beside it."""
     for _, source in sources(plan):
         with contextlib.suppress(Exception):
-            source.released()
+            capabilities.release(source)
 
 
 def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
@@ -104,7 +106,7 @@ def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
 
 def _staged_chain(chain: Chain, folder: str) -> Chain:
     def staged(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
-        source = spec.source.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+        source = capabilities.staged(spec.source, f"{folder.rstrip('/')}/{safe_name(planned.id)}")
         return replace(spec, source=source)
 
     return _with_source(chain, staged)
@@ -134,7 +136,7 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
 
 def _nothing_found(planned: PlannedOperator, source: Source) -> RheosError | None:
     """The warning that it has no split, where it has one to give."""
-    warning = source.nothing_found()
+    warning = capabilities.nothing_found(source)
     return None if warning is None else warning.located(site=planned.site, operator=planned.name)
 
 
@@ -147,11 +149,11 @@ def watched_sources(
             every_ms,
             frozenset(split.id for split in splits.get(planned.id, ())),
             planned.name,
-            forgets=source.forget_ms is not None,
+            forgets=capabilities.forget_ms(source) is not None,
             nothing_found=_nothing_found(planned, source),
         )
         for planned, source in sources(plan)
-        if (every_ms := source.discovery_ms) is not None
+        if (every_ms := capabilities.discovery_ms(source)) is not None
     }
 
 
@@ -161,7 +163,7 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
     source = planned.spec.source
     with _located(planned):
         try:
-            splits = tuple(source.discover())
+            splits = tuple(capabilities.discovered(source))
         except RheosError:
             raise
         except Exception as error:
@@ -171,10 +173,10 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
                 detail=formatted_traceback(error),
             ) from error
         for split in splits:
-            if not isinstance(split, Split) or split.phase != source.discovery_phase:
+            if not isinstance(split, Split) or split.phase != capabilities.discovery_phase(source):
                 raise InputError(
                     f"what {source.describe()} gives as found is no split of it: {split!r}",
-                    hint="Source.discover gives splits of the phase Source.discovery_phase",
+                    hint="all splits that `discover` returns have the phase `discovery_phase`",
                 )
     return splits
 

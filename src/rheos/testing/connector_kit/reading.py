@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -52,7 +53,7 @@ class SplitReading:
         self._woken = threading.Event()
         io = _Io(self._woken.set, io_fails)
         ctx = ReaderContext(self._clock, io, lambda name, by: None, self._reject, self._woken.set)
-        self._client = ctx.client = source.client(ctx)
+        self._client = ctx.client = capabilities.shared_client(source, ctx)
         try:
             self.reader = source.open(split, position, ctx)
         except BaseException:
@@ -61,14 +62,17 @@ class SplitReading:
             raise
         self._rows_by_s = time.monotonic() + patience_s
 
-    def poll(self, max_rows: int) -> Batch | EndOfSplit:
-        """What the reader gives at last. Looks whether it may."""
+    def poll(self, max_rows: int, *, until_now: bool = False) -> Batch | EndOfSplit:
+        """Return what the reader returns at last, and check it. `until_now`: a reader that has caught
+        up is at its end."""
         while True:
             self._woken.clear()
             polled = self.reader.poll(max_rows)
             match polled:
                 case EndOfSplit():
                     return polled
+                case Pending() if until_now and capabilities.has_caught_up(self.reader):
+                    return EndOfSplit()
                 case Pending(wake_after_us):
                     self._wait(wake_after_us)
                 case TimeReached():

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import EndOfSplit, Source, Split
 from rheos.core.shown import named_error
+from rheos.testing.connector_kit.capability_rules import CAPABILITY_RULES, ENDS, UNIQUE
 from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.connector_kit.rules import broken, checking, sent, some_of
 
 SENT = "a source can be sent to a worker"
 LISTED = "each listing gives the same splits, in the same order"
-UNIQUE = "the ids of splits are unique"
-ENDS = "the splits of a bounded source end"
-DISCOVERS = "a source that discovers is not bounded, and no split has a phase above discovery_phase"
 SAME = "a split gives the same rows at each reading, however many are asked for at once"
 GOES_ON = "a reader at a position goes on with just the rows not yet given"
 PLACES = "each row has a place, and the same one whichever position was restored"
@@ -46,8 +45,8 @@ def check_source(
     Returns the rows of each split by its id, to be compared with what the author expects. Raises
     BrokenRuleError, which says the rule and where it is broken; what the source raises itself passes.
     """
-    trial = _Trial(source, endless_rows, max_rows, positions, patience_s)
-    for rule, check in _RULES.items():
+    trial = Trial(source, endless_rows, max_rows, positions, patience_s)
+    for rule, check in dict.fromkeys([*_RULES.items(), *CAPABILITY_RULES.values()]):
         with checking(rule):
             check(trial)
     return {split_id: reading.rows for split_id, reading in trial.readings.items()}
@@ -74,7 +73,9 @@ class _Read:
 
 
 @dataclass
-class _Trial:
+class Trial:
+    """A source that is checked, with the first reading of each split."""
+
     source: Source
     endless_rows: int
     max_rows: Sequence[int]
@@ -87,14 +88,27 @@ class _Trial:
         return self.source.splits()
 
     def limit(self, split: Split) -> int | None:
-        return self.endless_rows if self.source.endless(split) else None
+        return self.endless_rows if capabilities.is_endless(self.source, split) else None
 
     def open(
         self, split: Split, position: bytes | None = None, *, io_fails: bool = False
     ) -> SplitReading:
         return SplitReading(self.source, split, position, self.patience_s, io_fails=io_fails)
 
-    def read(self, split: Split, position: bytes | None, max_rows: int, limit: int | None) -> _Read:
+    def of(self, source: Source) -> Trial:
+        """Return a trial of another source, read in the same way."""
+        return replace(self, source=source, readings={})
+
+    def read(
+        self,
+        split: Split,
+        position: bytes | None,
+        max_rows: int,
+        limit: int | None,
+        *,
+        until_now: bool = False,
+    ) -> _Read:
+        """Read a split up to `limit` rows, to its end, or until the reader has caught up."""
         read = _Read()
         with self.open(split, position) as reading:
             while True:
@@ -104,13 +118,13 @@ class _Trial:
                 left = max_rows if limit is None else min(max_rows, limit - len(read.rows))
                 if left <= 0:
                     break
-                polled = reading.poll(left)
+                polled = reading.poll(left, until_now=until_now)
                 if isinstance(polled, EndOfSplit):
                     at = reading.reader.position()
                     read.marks.append(_Mark(len(read.rows), len(reading.rejected), at))
                     break
                 read.rows += polled.to_pylist()
-                if polled.num_rows and (places := reading.reader.places()) is not None:
+                if polled.num_rows and (places := capabilities.places(reading.reader)) is not None:
                     read.places += [{places.unit: place} for place in places.of_rows]
                     if len(read.places) != len(read.rows):
                         said = f"{len(places.of_rows)} places of {polled.num_rows} rows"
@@ -119,54 +133,27 @@ class _Trial:
         return read
 
 
-def _is_sent(trial: _Trial) -> None:
+def _is_sent(trial: Trial) -> None:
     copy = sent(trial.source, SENT)
     if list(copy.splits()) != list(trial.splits()):
         broken(SENT, "what arrives there lists other splits")
     trial.source = copy
 
 
-def _is_listed_alike(trial: _Trial) -> None:
+def _is_listed_alike(trial: Trial) -> None:
     first, second = list(trial.splits()), list(trial.splits())
     if first != second:
         broken(LISTED, f"at first {some_of(first)}, and then {some_of(second)}")
 
 
-def _has_unique_ids(trial: _Trial) -> None:
+def _has_unique_ids(trial: Trial) -> None:
     ids = [split.id for split in trial.splits()]
     twice = sorted({split_id for split_id in ids if ids.count(split_id) > 1})
     if twice:
         broken(UNIQUE, f"there are several splits {some_of(twice)}")
 
 
-def _ends(trial: _Trial) -> None:
-    if not trial.source.bounded:
-        return
-    for split in trial.splits():
-        if trial.source.endless(split):
-            broken(ENDS, f"split {split.id!r} is said to be endless")
-
-
-def _discovers(trial: _Trial) -> None:
-    source = trial.source
-    if source.discovery_ms is None:
-        return
-    if source.bounded:
-        broken(DISCOVERS, "it is said to be bounded")
-    found = list(source.discover())
-    for split in [*trial.splits(), *found]:
-        if split.phase > source.discovery_phase:
-            broken(
-                DISCOVERS,
-                f"split {split.id!r} is of phase {split.phase}, and discovery_phase is "
-                f"{source.discovery_phase}",
-            )
-    ids = [split.id for split in found]
-    if len(set(ids)) < len(ids):
-        broken(UNIQUE, f"discover has given {some_of(sorted(ids))}")
-
-
-def _reads_alike(trial: _Trial) -> None:
+def _reads_alike(trial: Trial) -> None:
     for split in trial.splits():
         limit = trial.limit(split)
         first = trial.readings[split.id] = trial.read(split, None, max(trial.max_rows), limit)
@@ -180,7 +167,7 @@ def _reads_alike(trial: _Trial) -> None:
                 _compare(SAME, f"{where}, rejected rows", first.rejected, again.rejected)
 
 
-def _goes_on(trial: _Trial) -> None:
+def _goes_on(trial: Trial) -> None:
     for split in trial.splits():
         limit = trial.limit(split)
         first = trial.readings[split.id]
@@ -206,7 +193,7 @@ def _goes_on(trial: _Trial) -> None:
                     )
 
 
-def _closes(trial: _Trial) -> None:
+def _closes(trial: Trial) -> None:
     for split in trial.splits()[:1]:
         for polls, io_fails in ((0, False), (1, False), (_POLLS_BEFORE_CLOSE, True)):
             reading = trial.open(split, io_fails=io_fails)
@@ -220,12 +207,10 @@ def _closes(trial: _Trial) -> None:
                 broken(CLOSES, f"{when} close raises {named_error(error)}")
 
 
-_RULES: Mapping[str, Callable[[_Trial], None]] = {
+_RULES: Mapping[str, Callable[[Trial], None]] = {
     LISTED: _is_listed_alike,
     UNIQUE: _has_unique_ids,
     SENT: _is_sent,
-    ENDS: _ends,
-    DISCOVERS: _discovers,
     SAME: _reads_alike,
     GOES_ON: _goes_on,
     CLOSES: _closes,

@@ -1,0 +1,202 @@
+"""The rules of what a source may do beyond the basic contract, one table entry for each capability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rheos.core.connectors import capabilities
+from rheos.core.connectors.contract import Source
+from rheos.core.times import TimeColumn
+from rheos.testing.connector_kit.rules import broken, some_of
+
+if TYPE_CHECKING:
+    from rheos.testing.connector_kit.source_rules import Trial
+
+DISCOVERS = "a source that discovers is not bounded, and no split has a phase above discovery_phase"
+UNIQUE = "the ids of splits are unique"
+ENDS = "the splits of a bounded source end"
+FORGETS = "a source that forgets splits lists them in the order of made_ms, which never changes"
+SELECTS = "resumed returns some of the splits that it was passed"
+UNTIL_NOW = "a source as of now is as bounded, has the same positions and rows, and discovers nothing"
+UNPACED = "an unpaced source has the same rows"
+REASONS = "a reason is a non-empty string, or None"
+PRUNES = "a source with fewer columns has the same splits, rows and order of columns"
+RECORDS = "record_class returns a class or None, and rejected_schema a schema or None"
+EARLIEST = "no row of a split is before earliest_ms"
+TIME_COLUMN = "event_time_behind is true or false"
+LAG = "lag_rows is a number of at least 0, or None"
+
+
+def _discovers(trial: Trial) -> None:
+    source = trial.source
+    if capabilities.discovery_ms(source) is None:
+        return
+    if source.bounded:
+        broken(DISCOVERS, "bounded is true")
+    found = list(capabilities.discovered(source))
+    phase = capabilities.discovery_phase(source)
+    for split in [*trial.splits(), *found]:
+        if split.phase > phase:
+            broken(
+                DISCOVERS,
+                f"split {split.id!r} is of phase {split.phase}, and discovery_phase is {phase}",
+            )
+    ids = [split.id for split in found]
+    if len(set(ids)) < len(ids):
+        broken(UNIQUE, f"discover has returned {some_of(sorted(ids))}")
+
+
+def _forgets(trial: Trial) -> None:
+    source = trial.source
+    if capabilities.forget_ms(source) is None:
+        return
+    found = list(capabilities.discovered(source))
+    made = [capabilities.made_ms(source, split) for split in found]
+    if made != [capabilities.made_ms(source, split) for split in found]:
+        broken(FORGETS, "made_ms has returned two times for one split")
+    times = [time for time in made if time is not None]
+    if times != sorted(times):
+        broken(FORGETS, f"discover has returned splits made at {some_of(times)}")
+
+
+def _ends(trial: Trial) -> None:
+    if not trial.source.bounded:
+        return
+    for split in trial.splits():
+        if capabilities.is_endless(trial.source, split):
+            broken(ENDS, f"split {split.id!r} is said to be endless")
+
+
+def _selects(trial: Trial) -> None:
+    splits = list(trial.splits())
+    for known in (splits, splits[:1]):
+        payloads = {split.id: split.payload for split in known}
+        selected = list(capabilities.resumed(trial.source, splits, payloads))
+        if not {split.id for split in selected} <= {split.id for split in splits}:
+            broken(SELECTS, f"it has returned {some_of(selected)}")
+
+
+def _reads_until_now(trial: Trial) -> None:
+    if not isinstance(trial.source, capabilities.ReadsUntilNow):
+        return
+    now = trial.source.as_of_now()
+    if capabilities.discovery_ms(now) is not None:
+        broken(UNTIL_NOW, f"discovery_ms is {capabilities.discovery_ms(now)}")
+    if now.bounded != trial.source.bounded:
+        broken(UNTIL_NOW, f"bounded is {now.bounded}")
+    if now.positions() != trial.source.positions():
+        broken(UNTIL_NOW, f"positions are {now.positions()!r}, not {trial.source.positions()!r}")
+    for split in now.splits():
+        rows = trial.of(now).read(split, None, max(trial.max_rows), None, until_now=True).rows
+        known = trial.readings.get(split.id)
+        if known is not None:
+            _same_rows(UNTIL_NOW, f"split {split.id!r}", known.rows, rows[: len(known.rows)])
+
+
+def _is_unpaced(trial: Trial) -> None:
+    if isinstance(trial.source, capabilities.IsPaced):
+        _reads_as(trial, trial.source.unpaced(), UNPACED, trial.source.schema.names)
+
+
+def _reasons(trial: Trial) -> None:
+    for name, reason in (
+        ("only_reader", capabilities.reads_alone(trial.source)),
+        ("lost_by_failure", capabilities.lost_by_failure(trial.source)),
+    ):
+        if reason is not None and not (isinstance(reason, str) and reason.strip()):
+            broken(REASONS, f"{name} has returned {reason!r}")
+
+
+def _prunes(trial: Trial) -> None:
+    names = trial.source.schema.names
+    for name in names:
+        less = capabilities.reading(trial.source, frozenset([name]))
+        if less is None:
+            continue
+        kept = less.schema.names
+        if name not in kept or kept != [each for each in names if each in kept]:
+            broken(PRUNES, f"for the column {name!r} it has {', '.join(kept) or 'none'}")
+        _reads_as(trial, less, PRUNES, kept)
+
+
+def _makes_records(trial: Trial) -> None:
+    made = capabilities.record_class(trial.source)
+    if made is not None and not isinstance(made, type):
+        broken(RECORDS, f"record_class has returned {made!r}")
+    rejected = capabilities.rejected_schema_of(trial.source)
+    if rejected is not None and not isinstance(rejected, pa.Schema):
+        broken(RECORDS, f"rejected_schema has returned {rejected!r}")
+
+
+def _knows_earliest(trial: Trial) -> None:
+    columns = [each for each in trial.source.schema if pa.types.is_timestamp(each.type)]
+    for column in columns:
+        for split in trial.splits():
+            earliest = capabilities.earliest_ms(trial.source, split, TimeColumn(column.name))
+            values = [row[column.name] for row in trial.readings[split.id].rows]
+            times = pa.array(values, column.type).drop_null().cast(pa.timestamp("ms")).cast(pa.int64())
+            before = [time for time in times.to_pylist() if earliest is not None and time < earliest]
+            if before:
+                broken(EARLIEST, f"split {split.id!r} has a row at {before[0]} before {earliest} ms")
+
+
+def _fixes_event_time(trial: Trial) -> None:
+    allowed: Any = capabilities.allows_event_time(trial.source)
+    if not isinstance(allowed, bool):
+        broken(TIME_COLUMN, f"it is {allowed!r}")
+
+
+def _reports_lag(trial: Trial) -> None:
+    for split in trial.splits()[:1]:
+        with trial.open(split) as reading:
+            for asked in range(2):
+                lag: Any = capabilities.lag_rows(reading.reader)
+                if lag is not None and not (isinstance(lag, int) and lag >= 0):
+                    broken(LAG, f"split {split.id!r} has returned {lag!r} after {asked} polls")
+                reading.reader.poll(1)
+
+
+def _read_with_others(trial: Trial) -> None:
+    """The readings of other rules use it: clients are shared, and places and rows are compared."""
+
+
+CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
+    capabilities.Discovers: (DISCOVERS, _discovers),
+    capabilities.ForgetsSplits: (FORGETS, _forgets),
+    capabilities.HasEndlessSplits: (ENDS, _ends),
+    capabilities.SelectsSplits: (SELECTS, _selects),
+    capabilities.ReadsUntilNow: (UNTIL_NOW, _reads_until_now),
+    capabilities.CatchesUp: (UNTIL_NOW, _read_with_others),
+    capabilities.IsPaced: (UNPACED, _is_unpaced),
+    capabilities.ReadsAlone: (REASONS, _reasons),
+    capabilities.LosesRows: (REASONS, _reasons),
+    capabilities.PrunesColumns: (PRUNES, _prunes),
+    capabilities.MakesRecords: (RECORDS, _makes_records),
+    capabilities.RejectsRecords: (RECORDS, _makes_records),
+    capabilities.KnowsEarliestTimes: (EARLIEST, _knows_earliest),
+    capabilities.FixesEventTime: (TIME_COLUMN, _fixes_event_time),
+    capabilities.ReportsLag: (LAG, _reports_lag),
+    capabilities.ReportsPlaces: ("places", _read_with_others),
+    capabilities.SharesClient: ("client", _read_with_others),
+    capabilities.StagesRows: ("staged", _read_with_others),  # The kit is passed what is staged.
+}
+"""The rule of each capability. They run after the basic rules, whose readings they compare with."""
+
+
+def _reads_as(trial: Trial, other: Source, rule: str, columns: Sequence[str]) -> None:
+    """Check that another source has the same splits, and the same rows with these columns."""
+    if [split.id for split in other.splits()] != [split.id for split in trial.splits()]:
+        broken(rule, f"its splits are {some_of(list(other.splits()))}")
+    for split in other.splits():
+        rows = trial.readings[split.id].rows
+        wanted = [{name: row[name] for name in columns} for row in rows]
+        read = trial.of(other).read(split, None, max(trial.max_rows), trial.limit(split))
+        _same_rows(rule, f"split {split.id!r}", wanted, read.rows)
+
+
+def _same_rows(rule: str, where: str, wanted: list[Any], got: list[Any]) -> None:
+    if list(map(repr, wanted)) != list(map(repr, got)):  # By `repr`, a NaN equals itself.
+        broken(rule, f"{where} has {some_of(got)} instead of {some_of(wanted)}")
