@@ -1,6 +1,6 @@
-"""What a function has added up of numbers: how many, their sum, the least, the most; and how they lie.
+"""Aggregates of numbers that a function reported: count, sum, minimum, maximum, and a histogram.
 
-Parts of it, from several subtasks or attempts, are put together in any order.
+Partial aggregates, from several subtasks or attempts, are merged in any order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 _PER_DOUBLING = 16
 _EXPONENTS = 64
 _LOWEST = -_EXPONENTS * _PER_DOUBLING - 1
-"""The bucket of what is no more than nothing, or next to it."""
+"""The bucket of numbers that are negative, zero, or close to zero."""
 MOST_INT = 2**63 - 1
 _MOST_FLOAT = sys.float_info.max
 
@@ -22,14 +22,14 @@ class Accumulated(msgspec.Struct, frozen=True):
     """Numbers that were added. Sums of floats depend on the order in the last digits."""
 
     n: int = 0
-    """How many there were."""
+    """Number of values."""
     total: int | float = 0
     """Their sum."""
     least: int | float | None = None
     """The least of them; None where there were none."""
     most: int | float | None = None
     buckets: dict[int, int] = {}
-    """Of a histogram: how many lie in each bucket. A bucket is a sixteenth of a doubling."""
+    """Counts of a histogram by bucket. A bucket covers a sixteenth of a doubling."""
 
     @property
     def mean(self) -> float | None:
@@ -37,8 +37,8 @@ class Accumulated(msgspec.Struct, frozen=True):
         return self.total / self.n if self.n else None
 
     def quantile(self, share: float) -> float | None:
-        """The value below which about that share of a histogram's numbers lies, within 3 %; None where
-        there are none."""
+        """Return the value below which about this share of a histogram's numbers is, within 3 %; None
+        if it has no numbers."""
         left = share * sum(self.buckets.values())
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]
@@ -49,12 +49,12 @@ class Accumulated(msgspec.Struct, frozen=True):
         return None
 
     def at_most(self, bound: float) -> int:
-        """How many of a histogram's numbers are no more than `bound`, within 3 % of that."""
+        """Return the number of a histogram's values up to `bound`, within 3 % of the bound."""
         return sum(n for bucket, n in self.buckets.items() if _value(bucket) <= bound)
 
     def since(self, before: Accumulated) -> Accumulated:
-        """What was added after `before`, which is an earlier state of this; all of it, where it is not.
-        The least and the most are those of all."""
+        """Return the part that was added after `before`, an earlier state of this one. If it is not an
+        earlier state, return everything. Minimum and maximum are those of everything."""
         grown = {bucket: n - before.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
         if self.n < before.n or min(grown.values(), default=0) < 0:
             return self

@@ -1,8 +1,8 @@
-"""Columns to Python objects and back. On the path of every record, so it has to be fast.
+"""Converts columns to Python objects and back. It is on the path of every record, so it has to be fast.
 
-A value that does not fit its column raises TypeMismatch, which says which row, which field (nested
-ones as in `lines[].price`), and what was expected. A value of a column that Python has no object for
-raises Unreadable. Neither is replaced by one that is nearly the same.
+A value that does not fit its column raises TypeMismatch with the row, the field (nested ones as in
+`lines[].price`) and the expected type. A value that no Python object can represent raises Unreadable.
+Neither is replaced by a similar value.
 """
 
 from __future__ import annotations
@@ -433,7 +433,7 @@ def _expected(field: pa.Field) -> str:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a type stands for, in a layout that Arrow can gather and concatenate."""
+    """Return the storage type of a type, in a layout that Arrow can gather and concatenate."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

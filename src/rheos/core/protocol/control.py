@@ -1,4 +1,4 @@
-"""What the master and the subtasks say to each other. Every message carries its attempt.
+"""The messages between the master and the subtasks. Every message carries its attempt.
 
 Subtasks send `ToMaster` messages, the master `ToTask` ones. A message of another attempt is ignored.
 """
@@ -29,8 +29,8 @@ class TriggerCheckpoint(Message, frozen=True):
 
     checkpoint: CheckpointId
     savepoint: str | None = None
-    """A directory or URL. The checkpoint is a savepoint, too: beside the checkpoint's own parts the
-    whole state is written there. Its barriers are of kind SAVEPOINT."""
+    """A directory or URL. If it is set, the checkpoint is a savepoint, too: in addition to the
+    checkpoint's own parts, the whole state is written there. Its barriers are of kind SAVEPOINT."""
 
 
 class CheckpointComplete(Message, frozen=True):
@@ -69,7 +69,7 @@ class SplitsFound(Message, frozen=True):
 
     operator: OperatorId
     before: int
-    """How many were sent of this source in this attempt, before these."""
+    """Number of splits of this source that were sent in this attempt before these."""
     splits: list[Split]
     gone: list[str] = []
     """Splits that are not in the source any more, by id. They are forgotten once they may be."""
@@ -86,8 +86,8 @@ class Align(Message, frozen=True):
 
 
 class SampleStacks(Message, frozen=True):
-    """Look where you are every so often, for so long. Answered by StacksSampled; by the host of the
-    slot, beside its work."""
+    """Asks a subtask to sample its stack at an interval, for some time. The host of the slot answers
+    with StacksSampled, concurrently with the slot's work."""
 
     request: int
     for_ms: int
@@ -109,14 +109,14 @@ class Cancel(Message, frozen=True):
 
 
 class CommittableHandle(msgspec.Struct, frozen=True):
-    """What a sink subtask has staged for one checkpoint."""
+    """Output that a sink subtask has staged for one checkpoint."""
 
     operator: OperatorId
     payload: bytes
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a subtask has counted since its attempt began, or all of a job since it did."""
+    """Counts of a subtask since its attempt began, or of a whole job since it began."""
 
     records_in: dict[str, int] = {}
     """By operator id."""
@@ -144,16 +144,16 @@ def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a checkpoint has cost a subtask."""
+    """Cost of a checkpoint for a subtask."""
 
     sync_us: int = 0
-    """How long processing stood still for it: the synchronous parts of all operators together."""
+    """Time for which processing was paused: the sum of all operators' synchronous parts."""
     align_us: int = 0
     """From the first barrier to the last one, in the chain that waited longest."""
     async_us: int = 0
     """From the end of the synchronous part to the last byte written."""
     written_bytes: int = 0
-    """What it has written newly: not what it shares with checkpoints before it."""
+    """Number of newly written bytes, without those shared with earlier checkpoints."""
     in_flight_bytes: int = 0
     """Rows between subtasks that an unaligned checkpoint has stored."""
     unaligned: bool = False
@@ -179,10 +179,10 @@ class Acknowledge(Message, frozen=True):
     committables: list[CommittableHandle]
     """All that is staged and not yet committed, of this checkpoint and of earlier ones."""
     totals: Totals = Totals()
-    """As they stood at the barrier. The log keeps them, so that rows replayed after a failure are not
-    counted twice."""
+    """Counts at the barrier. The log keeps them, so that rows replayed after a failure are not counted
+    twice."""
     savepoint_handles: list[StateHandle] = []
-    """Of a savepoint: the whole state, with paths below the savepoint's directory."""
+    """For a savepoint: handles of the whole state, with paths in the savepoint's directory."""
     savepoint_error: str = ""
     """Why the savepoint could not be written, though the checkpoint could."""
     cost: Cost = Cost()
@@ -228,8 +228,8 @@ class SplitsTaken(Message, frozen=True):
 
 
 class Reached(Message, frozen=True):
-    """The watermark of the slowest split that the subtask reads of the source, without idle ones; None
-    where there is none."""
+    """The watermark of the slowest split of the source that the subtask reads, without idle splits;
+    None if it reads no such split."""
 
     subtask: int
     operator: OperatorId
@@ -242,12 +242,12 @@ class StacksSampled(Message, frozen=True):
 
 
 class Logged(Message, frozen=True):
-    """What was logged in the subtask's process since the last time, in order."""
+    """Lines that were logged in the subtask's process since the last message, in order."""
 
     subtask: int
     lines: list[LogLine]
     dropped: int = 0
-    """How many lines there were beyond what is kept."""
+    """Number of lines that were dropped because of the bound."""
 
 
 class Drained(Message, frozen=True):
@@ -268,7 +268,7 @@ class Progress(Message, frozen=True):
 
     subtask: int
     step_us: int
-    """When the main loop last stepped, by the subtask's monotonic clock."""
+    """Time of the main loop's last step, by the subtask's monotonic clock."""
     records_in: dict[str, int]
     """By operator id."""
     records_out: dict[str, int]
@@ -281,11 +281,11 @@ class Progress(Message, frozen=True):
     strangers: int = 0
     """Frames and connections of strangers that its data socket has dropped."""
     accumulated: dict[str, Accumulated] = {}
-    """What functions have added up, by "operator id/name"."""
+    """Accumulators of functions, by "operator id/name"."""
     gauges: dict[str, float] = {}
-    """What functions show at this moment, likewise."""
+    """Current values of functions' gauges, by "operator id/name"."""
     readings: list[Reading] = []
-    """Of all other figures that a subtask has."""
+    """Readings of all other metrics of a subtask."""
 
 
 LAPS = "laps since the input ended"

@@ -1,7 +1,7 @@
-"""How bytes from a peer become values: bounded in size and in depth, and never by pickle.
+"""Decodes bytes from a peer: bounded in size and in depth, and never by pickle.
 
-Every decoder of what comes from a socket is a `BoundedDecoder`. The bounds are checked before the
-decoder proper sees the bytes: it recurses with what they nest, and makes room for what they announce.
+Every decoder of data from a socket is a `BoundedDecoder`. It checks the bounds before the inner decoder
+sees the bytes, because that one recurses into nested values and allocates announced sizes.
 
     >>> BoundedDecoder(list[int], max_bytes=100).decode(b"\\x92\\x01\\x02")
     [1, 2]
@@ -49,7 +49,7 @@ def _check_nesting(data: bytes, max_depth: int) -> None:
     """Walks over the first value without recursion: no container is deeper than `max_depth`, and none
     says that it holds more than the bytes that follow."""
     around: list[int] = []
-    """How many values the containers around the one at hand still hold."""
+    """Number of remaining values of each container around the current one."""
     left = 1
     at, end = 0, len(data)
     while at < end:
@@ -88,7 +88,8 @@ _TEXTS = {
     **{0xC4: (1, 2), 0xC5: (2, 3), 0xC6: (4, 5), 0xD9: (1, 2), 0xDA: (2, 3), 0xDB: (4, 5)},
     **{0xC7: (1, 3), 0xC8: (2, 4), 0xC9: (4, 6)},
 }
-"""By code, of texts, bytes and extensions: bytes of the length field; bytes before what it counts."""
+"""By the code of strings, bytes and extensions: size of the length field, and number of bytes between
+it and the counted ones."""
 _FIXED = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
 _FIXED |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
 _FIXED |= {code: 1 + (code & 0x1F) for code in range(0xA0, 0xC0)}

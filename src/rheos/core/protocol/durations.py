@@ -36,19 +36,20 @@ _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*")
 
 
 def duration_ms(value: Duration) -> int:
-    """A duration in whole ms.
+    """Return a duration in whole ms.
 
     Args:
-        value: a text ("5s", "1h30m", "90 minutes"), or a timedelta. Units are ms, s, m, h, d and w.
+        value: A string ("5s", "1h30m", "90 minutes"), or a timedelta. Units are ms, s, m, h, d and w.
 
-    Anything else raises ProgramError.
+    Raises:
+        ProgramError: `value` is anything else.
     """
     if isinstance(value, timedelta):
         return round(value.total_seconds() * 1000)
     text = value.strip() if isinstance(value, str) else ""
     ms, at = 0.0, 0
     while piece := _PIECE.match(text, at):
-        # Of single letters the case counts: "M" might be a month.
+        # The case of single letters matters: "M" might be a month.
         word = piece[2] if len(piece[2]) < 3 else piece[2].lower()
         unit = _UNITS.get(word)
         if unit is None:

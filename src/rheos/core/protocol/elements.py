@@ -1,6 +1,6 @@
-"""What flows on a channel: batches of rows, and the marks between them.
+"""The elements of a channel: batches of rows, and the marks between them.
 
-A batch is an Arrow record batch. Beside the user's columns it may carry hidden ones:
+A batch is an Arrow record batch. In addition to the user's columns it may have hidden ones:
 
 - ``__ts`` (int64, ms since the epoch, no nulls): the event timestamp, in every batch of a stream
   that has event time;
@@ -8,10 +8,10 @@ A batch is an Arrow record batch. Beside the user's columns it may carry hidden 
   before the row, where an operator downstream decides lateness;
 - ``__swm`` (int64, ms, no nulls): the watermark that the stream itself had reached just before the
   row, all splits and inputs merged, where an operator downstream fires timers among its rows;
-- ``__split`` (int64, no nulls): which split of its source the row is of, within the source's chain,
-  where an operator there gives a new event time. A batch is of one split.
+- ``__split`` (int64, no nulls): the row's split of its source, within the source's chain, if an
+  operator there assigns a new event time. All rows of a batch are of one split.
 
-Hidden columns stand last, in this order. Elements of one channel are FIFO.
+Hidden columns are last, in this order. Elements of one channel are FIFO.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SPLIT = "__split"
 HIDDEN_PREFIX = "__"
 
 FEW_ROWS = 16
-"""Up to so many rows a loop over them costs less than the calls of numpy that do it for a whole batch
-(measured: 1 to 2 us a row, against 50 to 100)."""
+"""Maximum number of rows for which a loop costs less than numpy's calls for a whole batch (measured: 1
+to 2 us for each row, compared with 50 to 100 us)."""
 
 MIN_TIMESTAMP_MS = -(2**62)
-"""The watermark before anything is known. No event timestamp lies at or before it."""
+"""The initial watermark. Every event timestamp is later."""
 
 MAX_TIMESTAMP_MS = 2**62
-"""The watermark at the end of bounded input. No event timestamp lies after it."""
+"""The watermark at the end of bounded input. No event timestamp is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class BarrierKind(Enum):
     """Taken as the job is configured: aligned, unaligned, or without blocking."""
 
     SAVEPOINT = "savepoint"
-    """Always aligned, and never overtakes rows; operators give their whole state beside the changes."""
+    """Always aligned, and never overtakes rows. Operators return their whole state and the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The sender has nothing for now: its watermark steps aside until `Active`."""
+    """The sender has no rows for now. Its watermark is ignored until `Active`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class IterationMark:
-    """Goes round a loop whose input has ended, behind the rows before it, to find out whether it has
-    fallen silent (docs/protocols/iterations.md)."""
+    """Passes through a loop whose input has ended, after the rows before it, to find out whether rows
+    are left in the loop (docs/protocols/iterations.md)."""
 
     number: int
     """From 1."""
     quiet: bool
-    """Whether no row came round between the lap before and this one, where all that it stands for
-    began."""
+    """Whether no row returned between the previous mark and this one, at any head that the mark
+    represents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class LatencyMark:
     """Says how long rows take: it waits where rows wait, and goes to one target of each edge."""
 
     source: ChainId
-    """Of whose source it is."""
+    """The chain whose source sent the mark."""
     born_ms: int
     """By the wall clock, ms since the epoch."""
 

@@ -1,6 +1,6 @@
-"""Errors as data: how a RheosError crosses from one process to another.
+"""Errors as data: the form in which a RheosError is sent from one process to another.
 
-What arrives names a class of `rheos.core.errors` and gives its texts; nothing else can be made of it.
+The data names a class of `rheos.core.errors` and has its strings; nothing else can be created from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rheos.core.protocol.decoding import BoundedDecoder
 _MAX_TEXT_CHARS = 16_384
 _MAX_DETAIL_CHARS = 65_536
 MAX_ERROR_BYTES = 1 << 20
-"""More than the texts of one error take."""
+"""Maximum size of an error. It is more than the strings of one error need."""
 
 
 class ErrorData(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Hashes of values, by the value alone, which no library's version changes: of keys, and in sketches.
+"""Hashes of values, for keys and sketches. They depend on the values alone, not on library versions.
 
 A value is normalised to 64-bit words:
 
@@ -7,11 +7,11 @@ A value is normalised to 64-bit words:
     timestamps, dates, times,
     durations                     in ns, modulo 2**64, so that the unit does not matter
     strings, binary               the bytes, eight a word, little-endian, the last one padded by zeros
-    decimals                      the shortest decimal text, as bytes
+    decimals                      the shortest decimal string, as bytes
     dictionaries, run-ends,
-    extension types               as what they stand for
+    extension types               as the values that they represent
 
-A word is mixed by the finaliser of splitmix64; the words of a text are mixed with their position and
+A word is mixed by the finaliser of splitmix64. The words of a string are mixed with their position and
 added up, then mixed with the length. The columns of a key combine in their order.
 """
 
@@ -45,7 +45,7 @@ _DAY_NS = 86_400 * _NS["s"]
 # Keeps the lowest n bytes of a word, for n from 0 to 8.
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
-# Texts of up to this many words are hashed a word of all rows at a time.
+# Strings of up to this number of words are hashed word by word, over all rows at a time.
 _ROUNDS = 32
 
 
@@ -186,7 +186,7 @@ def _texts(column: pa.Array) -> Words:
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[column.offset : column.offset + rows + 1]
     first, end = int(offsets[0]), int(offsets[-1])
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
-    # Every word is read as eight bytes, so the last one reaches beyond the texts.
+    # Every word is read as eight bytes, so the last one extends beyond the strings.
     padded = np.zeros(end - first + 8, dtype=np.uint8)
     if end > first:
         padded[: end - first] = np.frombuffer(data, dtype=np.uint8, count=end - first, offset=first)

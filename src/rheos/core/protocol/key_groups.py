@@ -1,4 +1,4 @@
-"""Which subtask of an operator owns which key groups: group * parallelism // max_parallelism."""
+"""The owner of a key group among an operator's subtasks: group * parallelism // max_parallelism."""
 
 from __future__ import annotations
 

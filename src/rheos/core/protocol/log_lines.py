@@ -6,7 +6,7 @@ import msgspec
 
 MAX_MESSAGE_CHARS = 8_000
 MAX_ERROR_CHARS = 16_000
-"""Of a traceback: its end counts."""
+"""Maximum length of a traceback. Its end is kept."""
 
 
 class LogLine(msgspec.Struct, frozen=True):

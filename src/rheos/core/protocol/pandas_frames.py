@@ -78,13 +78,16 @@ def _nullable_dtype(kind: pa.DataType) -> Any:
 
 
 def table_of_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
-    """Returns the frame's columns as Arrow has them, without its index. Raises TypeMismatch, or what
-    Arrow raises, where a column has none, and ValueError where two have one name.
+    """Return the frame's columns as an Arrow table, without its index.
 
-    A value of an object column is taken as the result of a function per record is; where the column is
-    not declared, its type is that of its values. NaN is a missing value in a column that may be null,
-    which is pandas' rule, unless pandas' own Float64 tells them apart; in one that is declared without
-    nulls it is NaN.
+    A value of an object column is converted like the result of a function per record. If the column is
+    not declared, its type is that of its values. By pandas' rule, NaN is a missing value in a column
+    that may be null, unless pandas' own Float64 distinguishes the two. In a column that is declared
+    without nulls, it is NaN.
+
+    Raises:
+        TypeMismatch: A column cannot be converted. Arrow's own errors may be raised, too.
+        ValueError: Two columns have the same name.
     """
     if not frame.columns.is_unique:
         raise ValueError(f"two columns have one name: {', '.join(map(str, frame.columns))}")

@@ -11,14 +11,16 @@ from rheos.core.protocol.time_bounds import MILLISECONDS, refuse_times_outside
 
 _WITH_UNITS = frozenset((pa.timestamp("s").id, pa.duration("s").id))
 _MANY_ROWS = 512
-"""From so many rows on a cast by Arrow pays."""
+"""Minimum number of rows for which a cast by Arrow is faster."""
 
 
 def polars_frame(batch: Batch) -> pl.DataFrame:
-    """The batch as `polars.from_arrow` gives it, for less: it makes frames in Polars' pool of threads,
-    for which a small batch waits longer than for the work, and is slow to make views of texts.
+    """Return the batch as a frame, equal to the result of `polars.from_arrow`, but faster.
 
-    Raises InputError, naming the column, for a count of seconds that Polars' milliseconds cannot hold.
+    `from_arrow` uses Polars' thread pool, for which a small batch waits longer than the work takes, and
+    is slow to make views of strings.
+
+    Raises InputError, with the column, for a count of seconds that exceeds Polars' milliseconds.
     """
     kinds = batch.schema.types
     if any([kind.id in _WITH_UNITS and kind.unit == "s" for kind in kinds]):  # noqa: C419 - faster

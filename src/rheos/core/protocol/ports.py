@@ -1,4 +1,4 @@
-"""What the core is handed: clock, store, I/O executor. The runtimes bring the real and the simulated.
+"""The ports of the core: clock, store, I/O executor. The runtimes provide real and simulated ones.
 
 Nothing in `task`, `operators`, `state` or `checkpoint` reads a clock, a disk or a socket by itself.
 """
@@ -33,11 +33,11 @@ class Clock(Protocol):
 
 
 class ThreadTime(NamedTuple):
-    """What a thread has had of the processor since it began."""
+    """Processor time of a thread since it began."""
 
     ran_us: int
     queued_us: int
-    """For so long it could have run, and others did."""
+    """Time for which it was runnable while other threads ran."""
 
 
 ThreadTimes = Callable[[], ThreadTime | None]
@@ -85,7 +85,7 @@ class Completion(Protocol[T_co]):
 
 
 class IoExecutor(Protocol):
-    """Runs blocking work beside the mailbox. Bounded; a completion wakes the mailbox."""
+    """Runs blocking work outside the mailbox. It is bounded, and a completion wakes the mailbox."""
 
     def submit(self, work: Callable[[], T]) -> Completion[T]: ...
 
@@ -95,7 +95,7 @@ class IoExecutor(Protocol):
 
 
 class Immediate(Generic[T]):
-    """A completion that is there already."""
+    """A completion that is already done."""
 
     def __init__(self, value: T) -> None:
         self._value = value
@@ -110,12 +110,11 @@ class Immediate(Generic[T]):
 class Transport(Protocol):
     """Moves elements between the subtasks of one attempt. Owned and used by the mailbox alone.
 
-    Batches cost a credit each; the receiver grants a channel a few and gives one back when the batch
-    has been *processed*. Marks need no credit but keep their place behind the batches before them.
-    """
+    Each batch costs a credit. The receiver grants a channel some credits, and returns one when the
+    batch has been *processed*. Marks need no credit, but never overtake the batches before them."""
 
     def credits(self, channel: ChannelId) -> int:
-        """How many batches may be sent on the channel now."""
+        """Return the number of batches that may be sent on the channel now."""
         ...
 
     def send(self, channel: ChannelId, batch: Batch) -> None:
@@ -125,12 +124,12 @@ class Transport(Protocol):
     def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
 
     def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
-        """What has arrived, FIFO per channel. Raises TransportError on a gap, or where a peer sends
-        what is no frame; what strangers send is dropped."""
+        """Return the elements that have arrived, FIFO per channel. Raises TransportError on a gap, or
+        if a peer sends an invalid frame. Frames of unauthenticated peers are dropped."""
         ...
 
     def strangers(self) -> int:
-        """How many frames and connections of others than the attempt's subtasks were dropped so far."""
+        """Return the number of dropped frames and connections of unauthenticated peers so far."""
         ...
 
     def release(self, channel: ChannelId) -> None:
@@ -139,15 +138,15 @@ class Transport(Protocol):
 
 
 class EventLoop(Protocol):
-    """An event loop of asyncio, for one operator: all of its coroutines run in one thread beside the
-    mailbox, or in virtual time. Called in the mailbox."""
+    """An asyncio event loop for one operator. All its coroutines run in one thread outside the mailbox,
+    or in virtual time. Called in the mailbox."""
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
         """Starts what `work` gives. Its completion wakes the mailbox."""
         ...
 
     def stack(self) -> list[FrameSummary]:
-        """What its thread does at this moment, the innermost call last; empty where nobody can say."""
+        """Return the current stack of its thread, the innermost call last; empty if it is unknown."""
         ...
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -156,7 +155,7 @@ class EventLoop(Protocol):
 
 
 class TaskIo(IoExecutor, Protocol):
-    """What a task does beside its mailbox."""
+    """The I/O of a task outside its mailbox."""
 
     def event_loop(self) -> EventLoop:
         """A new one; who asks for it closes it."""

@@ -1,4 +1,4 @@
-"""What was read of a figure, as it crosses from worker to driver and from driver to who asks."""
+"""A reading of a metric, as a worker sends it to the driver, and the driver to clients."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
 
     figure: str
     at: tuple[str, ...]
-    """Where: a value for each label of the figure's scope, in order. A worker leaves out its subtask,
-    which is the last."""
+    """A value for each label of the metric's scope, in order. A worker leaves out its subtask, which is
+    the last label."""
     value: int | float | Accumulated
     per_s: float | None = None
-    """Of a counter: its growth per second, between the last two reports. The driver says it."""
+    """Growth of a counter per second, between the last two reports. The driver computes it."""

@@ -1,8 +1,8 @@
-"""How the user's dataclasses are made from the values of their fields.
+"""Creates instances of the user's dataclasses from the values of their fields.
 
-A frozen dataclass sets each field through `object.__setattr__`, as its own forbids it, and takes three
-times as long to make as one that is not frozen. Where all that its `__init__` does is to set the
-fields, they are put in their places directly: what is made is the same.
+A frozen dataclass sets each field through `object.__setattr__`, as its own `__setattr__` refuses. So
+creating one takes three times as long as creating one that is not frozen. If its `__init__` only sets
+the fields, they are set directly: the instance is the same.
 """
 
 from __future__ import annotations

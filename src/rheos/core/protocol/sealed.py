@@ -2,8 +2,8 @@
 
     {"format": 2, "crc32": 3735928559, "entry": {...}}
 
-The checksum is that of the bytes of the part that follows it, so that nothing is decoded which is not
-as it was written. What a file says of its own identity lies in that part.
+The checksum covers the bytes of the part that follows it, so nothing is decoded that was changed since
+it was written. That part also has the file's own identity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Sealed:
     what: str
     """Such as "the log entry job/log/0000000001.json"."""
     key: str
-    """What the part with the content is called."""
+    """Name of the part with the content."""
     newest: int
     """The formats from 1 to this one are read."""
     if_damaged: str

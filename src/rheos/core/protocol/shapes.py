@@ -1,9 +1,8 @@
-"""What state holds, as plain values: written with every checkpoint, compared when the program changes.
+"""Shapes of state: its types, as plain values, written with every checkpoint.
 
-A shape is made from the program (`operators/shapes.py`) and never from the data. Two shapes that are
-equal say that state written under the one is read under the other without a change. What a difference
-means, `checkpoint/compatibility.py` says.
-"""
+A shape is made from the program (`operators/shapes.py`), never from the data. If two shapes are equal,
+state that was written under one is read under the other unchanged. `checkpoint/compatibility.py`
+decides what a difference means."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ class TypeShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The kind of type: "int", "str", "list", "dict", "union", "enum", "dataclass", "pickle" ...; of a
     column its Arrow type."""
     label: str = ""
-    """What the user calls it: the name of a class, or a declared type that is pickled."""
+    """The user's name for it: the name of a class, or of a declared type that is pickled."""
     args: list[TypeShape] = []
-    """Of a container: its items; of a union: its members, in an order that does not matter."""
+    """Item types of a container, or members of a union. The order of members does not matter."""
     fields: list[FieldShape] = []
-    """Of a dataclass and its like; of columnar state its columns."""
+    """Fields of a dataclass or similar record, or columns of columnar state."""
     members: list[str] = []
-    """Of an enum or literal: its values, as text; of others what narrows them down, such as "ge=0"."""
+    """Values of an enum or literal, as strings; for other types their constraints, such as "ge=0"."""
 
 
 WINDOW = "window"
-"""The label of key columns that are the bounds of a window: they stand last, and do not decide the key
+"""The label of key columns that are the bounds of a window. They are last, and do not affect the key
 group."""
 
 
@@ -45,7 +44,7 @@ ROWS_OF_AGGREGATES = "rows of aggregates"
 
 
 VALUE = "value"
-"""The label of key columns that are values of a key: they stand last, and do not decide the key group,
+"""The label of key columns that are values of a key. They are last, and do not affect the key group,
 either."""
 
 
@@ -57,7 +56,7 @@ class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Holds(StrEnum):
-    """What a state is for. It says what a difference of two shapes means."""
+    """Purpose of a state. It determines what a difference of two shapes means."""
 
     VALUE = "value"
     LIST = "list"
@@ -69,14 +68,14 @@ class Holds(StrEnum):
     """Rows of the stream that wait; `value` has their columns."""
 
     PROGRESS = "progress"
-    """How far an operator had come with another of its states, where that is not written whole. It
-    comes and goes with the other."""
+    """The operator's progress in another of its states that is not written whole. It exists together
+    with the other."""
 
     RUNNING = "running aggregates"
     """`value` has a field for each aggregate."""
 
     WINDOWS = "windows"
-    """Which windows have fired; `value` says how they are cut."""
+    """Windows that have fired. `value` describes their size and offset."""
 
     WINDOW_CONTENT = "content of windows"
     """`value` has the columns. A window cannot do without any of its states."""
@@ -96,7 +95,7 @@ class TtlShape(msgspec.Struct, frozen=True, kw_only=True):
     time: str
     """The clock of that time: "event_time" or "processing_time"."""
     ms: int
-    """How long an entry lives after it."""
+    """Time in ms that an entry lives after it."""
 
 
 class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,9 +103,9 @@ class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: StateKind
     holds: str
-    """One of `Holds`; a text, so that an older Rheos reads what a newer one knows more of."""
+    """One of `Holds`. It is a string, so that an older Rheos can read shapes of a newer one."""
     key: list[FieldShape] = []
-    """Of keyed state: the key columns, with their types."""
+    """Key columns of keyed state, with their types."""
     value: TypeShape
     exact: bool = False
     """Written in a form of the operator's own: only an equal shape is read."""

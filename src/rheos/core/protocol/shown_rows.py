@@ -14,7 +14,8 @@ from rheos.core.protocol.elements import Batch, strip_hidden
 
 
 class AsText(str):
-    """A value that Python cannot represent, as text. Its `repr` has no quotes: it is not a string."""
+    """The string form of a value that Python cannot represent. Its `repr` has no quotes, as the value
+    is not a string."""
 
     def __repr__(self) -> str:
         return str(self)

@@ -1,4 +1,4 @@
-"""What a checkpoint is made of: state parts as operators give them, handles as the log keeps them."""
+"""The parts of a checkpoint: state as operators return it, and handles as the log keeps them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ import pyarrow as pa
 from rheos.core.protocol.ids import OperatorId
 
 IN_FLIGHT = "in-flight "
-"""Begins the names of states that hold rows between operators. They are the engine's own: operators
-neither give nor see them, and savepoints have none."""
+"""Prefix of the names of states that hold rows between operators. They belong to the engine: operators
+neither write nor read them, and savepoints do not have them."""
 
 IN_FLIGHT_INPUT = IN_FLIGHT + "input "
-"""With the port behind it. KEYED ones, too, are of the subtask that the rows had been sent to."""
+"""Prefix of a name that ends in the port. KEYED states, too, belong to the subtask that was to receive
+the rows."""
 
 IN_FLIGHT_OUTPUT = IN_FLIGHT + "output "
-"""With the port behind it. Written by the *sending* subtask: the rows of KEYED ones are of any key
-group, not of those that this subtask owns; those of BROADCAST ones are the copies of any subtask, and
-have its number in the column RECEIVER."""
+"""Prefix of a name that ends in the port. The *sending* subtask writes the state. So the rows of KEYED
+states are of any key group, not only of this subtask's. The rows of BROADCAST states are copies for any
+subtask, whose number is in the column RECEIVER."""
 
 RECEIVER = "receiver"
 """uint16."""
 
 
 class StateKind(Enum):
-    """How a part of state finds its way to the subtasks of a restored job."""
+    """How a part of state is distributed to the subtasks of a restored job."""
 
     KEYED = "keyed"
     """Rows carry `key_group` (uint16); each subtask gets the rows of its own groups."""
@@ -76,7 +77,7 @@ class SnapshotPart:
     write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
     unchanged: bool = False
-    """Of a DELTA: it has no rows, and need not be written. The parts before it say all."""
+    """Whether this DELTA has no rows and need not be written: the earlier parts are complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class SnapshotFile:
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a written part lies. Kept in the log; small parts are kept inline."""
+    """The location of a written part. The log keeps it; small parts are stored in it."""
 
     operator: OperatorId
     subtask: int
@@ -123,7 +124,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
         file: str = "",
         inline: bool = False,
     ) -> StateHandle:
-        """Of a file with this content: at `path`, or within the handle itself."""
+        """Return the handle of a file with this content: at `path`, or in the handle itself."""
         return StateHandle(
             operator=operator,
             subtask=subtask,
@@ -162,12 +163,12 @@ class RestoredState(Iterable[pa.Table]):
 
     files: Sequence[RestoredFiles] = ()
     kind: StateKind | None = None
-    """How it found its way here; None where nobody says so."""
+    """How it was distributed; None if that is unknown."""
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What an operator gives at a barrier."""
+    """The state that an operator returns at a barrier."""
 
     parts: list[SnapshotPart] = field(default_factory=list)
     files: list[SnapshotFile] = field(default_factory=list)
@@ -175,4 +176,4 @@ class Snapshot:
     release: Callable[[], None] | None = None
     """Called once, on the I/O executor, when all files of the snapshot are read or given up."""
     committables: list[bytes] = field(default_factory=list)
-    """What a two-phase sink has staged and wants committed once the checkpoint is in the log."""
+    """Staged output of a two-phase sink, to be committed once the checkpoint is in the log."""

@@ -1,4 +1,4 @@
-"""What a source is cut into."""
+"""The splits of a source."""
 
 from __future__ import annotations
 

@@ -7,19 +7,20 @@ import msgspec
 MOST_STACKS = 5_000
 MOST_FRAMES = 128
 MOST_CHARACTERS = 32_768
-"""Of one stack."""
+"""Maximum length of one stack."""
 MOST_MS = 10 * 60 * 1000
-"""For so long a subtask is sampled at the most."""
+"""Maximum time in ms for which a subtask is sampled."""
 
 
 class StackProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a subtask was, as often as it was looked at."""
+    """The sampled stacks of a subtask."""
 
     subtask: int
     every_ms: int
     samples: int
     stacks: dict[str, int]
-    """How often each was seen: its frames from the outermost to the innermost, `;` between them."""
+    """Number of samples of each stack: its frames from the outermost to the innermost, joined by
+    `;`."""
 
     def folded(self) -> str:
         """A line for each stack, as flamegraph.pl and speedscope read them."""

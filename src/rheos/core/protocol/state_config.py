@@ -1,4 +1,4 @@
-"""Where a job keeps its state while it runs, and how much of it in memory."""
+"""Configuration of a running job's state: its backend, and its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_LIMIT = 2**62
 
 
 class Backend(Enum):
-    """Where a running job's state lies. Savepoints are the same from each, and are read by each."""
+    """The store of a running job's state. Savepoints do not depend on the backend."""
 
     MEMORY = "memory"
     """Python objects and arrays: the fastest, as long as the state fits."""
@@ -22,7 +22,7 @@ class Backend(Enum):
 
 
 class NewAggregates(Enum):
-    """What a new aggregate gives for windows that have rows from before the program changed."""
+    """Result of a new aggregate for windows that have rows from before the program changed."""
 
     NULL = "null"
     """Null: these windows cannot know its value."""
@@ -33,15 +33,16 @@ class NewAggregates(Enum):
 
 @dataclass(frozen=True)
 class StateConfig:
-    """`rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`; the word
-    "rocksdb" stands for one with all defaults."""
+    """Configuration of state. Example:
+    `rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`. The string
+    "rocksdb" is short for a configuration with all defaults."""
 
     backend: Backend = Backend.MEMORY
     memory_bytes: int = 256 * MIB
     """About how much memory the state of one slot may take before it goes to disk. Shared by the
     operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
     directory: str | None = None
-    """The local folder for state on disk; None takes the one Spark gives its workers."""
+    """Local folder for state on disk. By default, Spark's local folder of the worker."""
     rows_per_key: int = 10_000_000
     """Largest number of rows, list elements, map entries or different values that one key may keep in
     one operator, where neither event time nor a time to live bounds them. More ends the job."""
@@ -61,8 +62,8 @@ class StateConfig:
 
     @staticmethod
     def of(given: object) -> StateConfig:
-        """From a configuration, or the name of a backend, which has all defaults. A configuration may
-        give its backend by name, too. Raises ConfigurationError."""
+        """Return a configuration for a configuration or for the name of a backend, with all defaults. A
+        configuration's own backend may be a name, too. Raises ConfigurationError."""
         config = given if isinstance(given, StateConfig) else StateConfig()
         backend: object = config.backend if config is given else given
         try:

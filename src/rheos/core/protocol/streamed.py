@@ -1,8 +1,8 @@
 """Frames of the exchange on a connection that carries bytes: between two processes of one machine.
 
-Who connects says who it is (`Hello`). Then its frames follow, each behind a prefix that says how long
-the payload is and where it lies: behind the header, or in memory whose descriptor comes with the frame.
-The other end sends credits alone, which are all of one size. Nothing here reads a socket.
+A connection starts with the sender's identity (`Hello`). Its frames follow. The prefix of each has the
+length and the place of the payload: after the header, or in memory whose descriptor comes with the
+frame. The other end only sends credits, which all have one size. Nothing here reads a socket.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD_BYTES = _PREFIX.size + wire.HEADER_BYTES
 
 
 class Lies(IntEnum):
-    """Where a frame's payload is."""
+    """The place of a frame's payload."""
 
     NOWHERE = 0
     BEHIND = 1
@@ -43,7 +43,7 @@ def encode_hello(token: bytes, hello: Hello) -> bytes:
 
 
 def decode_hello(said: bytes) -> Hello:
-    """Of one that has the job's token. Raises TransportError where it is none of this version."""
+    """Decode a greeting whose token was verified. Raises TransportError if it has another version."""
     if len(said) != HELLO_BYTES:
         raise TransportError(f"a peer's greeting has {len(said)} bytes, not {HELLO_BYTES}")
     _, version, attempt, sender = _HELLO.unpack(said)
@@ -52,7 +52,7 @@ def decode_hello(said: bytes) -> Hello:
 
 
 def head(header: bytes, payload_bytes: int, lies: Lies) -> bytes:
-    """What goes before the payload of a frame."""
+    """Return the bytes that precede the payload of a frame."""
     return _PREFIX.pack(payload_bytes, lies) + header
 
 
@@ -60,7 +60,7 @@ class Frame(NamedTuple):
     header: bytes
     payload: bytes | None
     in_memory_bytes: int
-    """The size of a payload that lies in memory; 0 where it does not."""
+    """Size of a payload in shared memory; 0 if it is not there."""
 
 
 class FrameCutter:
@@ -70,7 +70,7 @@ class FrameCutter:
         self._rest = bytearray()
 
     def cut(self, data: bytes) -> list[Frame]:
-        """The frames that are whole with this. Raises TransportError where one says what cannot be."""
+        """Return the frames that `data` completes. Raises TransportError for an impossible frame."""
         if self._rest:
             self._rest += data
             data = bytes(self._rest) if self._whole(self._rest) else b""
@@ -100,7 +100,7 @@ class FrameCutter:
 
     @staticmethod
     def _checked(size: int, lies: int) -> int:
-        """How many bytes of payload follow the header."""
+        """Return the number of payload bytes that follow the header."""
         is_known = lies <= Lies.IN_MEMORY and (size == 0) == (lies == Lies.NOWHERE)
         if not is_known or size > wire.MAX_FRAME_BYTES:
             raise TransportError(f"a peer's frame says of its payload what cannot be: {size}, {lies}")

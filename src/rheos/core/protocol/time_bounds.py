@@ -1,8 +1,8 @@
 """Years that a representation of time supports, and the times of a column outside of them.
 
 Arrow counts time in integers, whose range is far wider than that of the forms that times are converted
-to. Converters differ in what they do with the rest: numpy returns an integer, Arrow writes the text
-`<value out of range>`, Polars panics. Whoever converts times asks here first.
+to. Converters treat other times differently: numpy returns an integer, Arrow writes the string
+`<value out of range>`, Polars panics. So every conversion of times checks these bounds first.
 """
 
 from __future__ import annotations

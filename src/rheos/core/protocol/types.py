@@ -1,4 +1,4 @@
-"""How Python's types map to Arrow's, and records to batches and back. One place for both.
+"""Maps Python's types to Arrow's, and records to batches and back.
 
 | annotation | Arrow |
 |---|---|
@@ -64,7 +64,7 @@ _HINT = (
 
 
 def arrow_type(annotation: Any) -> pa.DataType:
-    """The Arrow type of an annotation. Raises SchemaError, which says what can be written."""
+    """Return the Arrow type of an annotation. Raises SchemaError, which lists the possible types."""
     declared = declared_decimal(annotation)
     if declared is not None:
         return declared
@@ -95,7 +95,7 @@ def schema_of(record: type) -> pa.Schema:
     if not dataclasses.is_dataclass(record):
         raise SchemaError(
             f"{_shown(record)} is not a dataclass",
-            hint="decorate it with @dataclass, or give a pyarrow schema",
+            hint="decorate it with @dataclass, or pass a pyarrow schema",
         )
     try:
         hints = hints_of(record)
@@ -152,9 +152,9 @@ def is_immutable(annotation: Any) -> bool:
 
 
 class Row:
-    """What the types of named rows have in common: columns as attributes, or by name in brackets.
+    """Base of the types of named rows. Columns are attributes, and also available by name in brackets.
 
-    The second way is for columns whose names are no identifiers.
+    Brackets are for columns whose names are not identifiers.
     """
 
     __slots__ = ()
@@ -291,8 +291,8 @@ class RecordCollector:
     """
 
     add: Callable[[Any], None]
-    """Adds a record. Raises AttributeError, KeyError or TypeError where it is of another kind, and then
-    nothing more may be added; `mismatch` says what was wrong."""
+    """Adds a record. Raises AttributeError, KeyError or TypeError if it is of another kind; then
+    nothing more may be added, and `mismatch` returns the reason."""
 
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
         self._fields, self._names = _layout(schema)
@@ -332,7 +332,7 @@ class RecordCollector:
         return getter(record)
 
     def mismatch(self, index: int, record: Any) -> TypeMismatch:
-        """What is wrong with a record that `add` refused."""
+        """Return the reason why `add` refused a record."""
         if self._record is not None:
             return TypeMismatch(index, None, self._record.__name__, record)
         names = ", ".join(self._names)
@@ -423,7 +423,7 @@ def _made(columns: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> Batch
 
 
 def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Values:
-    """`attrgetter` or `itemgetter`, which give a bare value for a single name."""
+    """Return a getter of several values by `attrgetter` or `itemgetter`, also for a single name."""
     get = getter(*names)
     return get if len(names) > 1 else lambda record: (get(record),)
 

@@ -1,8 +1,8 @@
 """The data frames between subtasks of different processes. A frame is a header and a payload.
 
-The header names the attempt, the channel and the frame's number on it, behind a token that the job's
-subtasks share. Whoever reads a frame compares the token before anything else. Batches travel as Arrow
-IPC record batches without their schema, which both ends know from the plan.
+The header starts with a token that the job's subtasks share. The attempt, the channel and the frame's
+number on the channel follow. The reader compares the token before anything else. Batches are sent as
+Arrow IPC record batches without their schema, which both ends know from the plan.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FrameKind(IntEnum):
     SAVEPOINT = 7
     """The barrier of a savepoint."""
     LAP = 8
-    """Of a loop that has been busy since the lap before."""
+    """The mark of a loop that has had rows since the previous mark."""
     QUIET_LAP = 9
     LATENCY = 10
 
@@ -82,8 +82,8 @@ def encode_header(
 
 
 def decode_header(frame: bytes) -> Header:
-    """Of a frame that has the job's token. Raises TransportError where it is no header of this
-    version."""
+    """Decode the header of a frame whose token was verified. Raises TransportError if it is not a
+    header of this version."""
     if len(frame) != HEADER_BYTES:
         raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")
     _, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
@@ -107,7 +107,7 @@ def check_version(version: int) -> None:
 
 
 def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
-    """How a mark stands in a header."""
+    """Return the kind and the value that encode a mark in a header."""
     match mark:
         case WatermarkMark(timestamp_ms):
             return FrameKind.WATERMARK, timestamp_ms
@@ -160,7 +160,7 @@ class BatchDecoder:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._layout: pa.Schema | None = None
-        """Where columns have offsets: what lies in memory, without what it means."""
+        """Memory layout of the columns without their meaning; None if no column has offsets."""
         if not all(pa.types.is_primitive(kind) for kind in schema.types):
             self._layout = pa.schema([field.with_type(_layout(field.type)) for field in schema])
 
@@ -183,7 +183,7 @@ class BatchDecoder:
 
 
 def _layout(kind: pa.DataType) -> pa.DataType:
-    """A type that lies in memory like this one, and of which every value is valid."""
+    """Return a type with the same memory layout, for which every value is valid."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return _layout(kind.storage_type)
