@@ -132,11 +132,12 @@ def show(results: dict[str, Any], plots: Plots) -> str:
         return digits(middle(found, f"latency_ms.{name}"))
 
     says = (
-        f"At {at} a timeout of {least} ms gives {given_ms(least, 'p50')} ms at the median and "
+        f"At {at} a timeout of {least} ms has a latency of "
+        f"{given_ms(least, 'p50')} ms at the median and "
         f"{given_ms(least, 'p99')} ms at the 99th percentile, one of {most} ms "
-        f"{given_ms(most, 'p50')} and {given_ms(most, 'p99')} ms. At full load rates lie between "
-        f"{millions(min(per_s) * 1e6)} and {millions(max(per_s) * 1e6)} records/s: buffers are full "
-        "before their time is over, so there the timeout matters little."
+        f"{given_ms(most, 'p50')} and {given_ms(most, 'p99')} ms. At full load rates are between "
+        f"{millions(min(per_s) * 1e6)} and {millions(max(per_s) * 1e6)} records/s: buffers "
+        "fill before their timeout, so it matters little there."
     )
     return "\n\n".join([drawn, table(heads, rows), says])
 

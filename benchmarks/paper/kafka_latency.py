@@ -233,7 +233,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
 
 EXPERIMENT = Experiment(
     "kafka-latency",
-    "from Kafka to Kafka, beside Spark's real-time mode",
+    "from Kafka to Kafka, compared with Spark's real-time mode",
     run,
     show,
     seconds=8,

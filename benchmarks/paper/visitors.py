@@ -185,7 +185,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     is_right = "each row is right" if wrong == 0 else f"{wrong:,} rows are wrong"
     us, theirs = middle(ours, "us_per_record"), middle(where(runs, engine=SPARK), "us_per_record")
     says = (
-        f"Of {results['records']:,} records Rheos makes {rows['hits']:,} hours of countries and "
+        f"Of {results['records']:,} records Rheos computes {rows['hits']:,} hours of countries and "
         f"{rows['sessions']:,} sessions, and {is_right}. A record costs {digits(us)} µs of processor "
         f"time, and {digits(theirs)} µs in Structured Streaming."
     )

@@ -274,7 +274,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     drawn = plots.save(figure, "yahoo", alt)
     heads = (
         "", "", "events a second", "p50 ms", "p99 ms", "producer behind, ms", "events", "windows",
-        "of them wrong",
+        "wrong windows",
     )  # fmt: skip
     wrong = sum(each["wrong"] for each in runs)
     is_right = "Every count is the generator's own." if not wrong else f"{wrong:,} counts are wrong."

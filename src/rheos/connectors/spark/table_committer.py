@@ -45,7 +45,7 @@ PUBLICATION = OutsideCall(
     call="table sink: the driver publishes what a checkpoint has staged",
     limit_s=600.0,
     limit="10 min for the publication as a whole",
-    then="the sink waits and says so; other sinks continue. Nothing is published next to the call "
+    then="the sink waits and reports it; other sinks continue. Nothing is published next to the call "
     "that has not returned, so an append is not made twice. When it returns, the table is asked "
     "what it has, and the rest is published",
 )

@@ -27,7 +27,7 @@ class Unit(Enum):
     SECONDS = "s"
     EPOCH_MS = "ms since the epoch"
     COUNT = "count"
-    AS_GIVEN = "as the program has it"
+    AS_GIVEN = "as the program defines it"
 
 
 class Scope(Enum):
@@ -122,15 +122,17 @@ UPTIME = _gauge(
     "uptime_s",
     Unit.SECONDS,
     Scope.JOB,
-    "how long this driver has run the job",
+    "time for which this driver has run the job",
     "uptime",
     over=Merge.LAST,
 )
-ATTEMPT = _gauge("attempt", Unit.COUNT, Scope.JOB, "the attempt that runs, from 1", "", over=Merge.LAST)
+ATTEMPT = _gauge(
+    "attempt", Unit.COUNT, Scope.JOB, "number of the running attempt, from 1", "", over=Merge.LAST
+)
 PARALLELISM = _gauge("parallelism", Unit.COUNT, Scope.JOB, "subtasks of the attempt", over=Merge.LAST)
-SOURCE_ROWS = _gauge("source_rows_per_s", Unit.ROWS, Scope.JOB, "what all sources gave, per second")
+SOURCE_ROWS = _gauge("source_rows_per_s", Unit.ROWS, Scope.JOB, "rows per second that all sources emit")
 RESTARTS = _counter(
-    "restarts", Unit.COUNT, Scope.CAUSE, "restarts, by the error that was the cause", "numRestarts"
+    "restarts", Unit.COUNT, Scope.CAUSE, "restarts, by the error that caused them", "numRestarts"
 )
 CHECKPOINTS = _counter(
     "checkpoints_completed",
@@ -143,7 +145,7 @@ CHECKPOINTS_FAILED = _counter(
     "checkpoints_failed",
     Unit.COUNT,
     Scope.JOB,
-    "checkpoints given up, over all drivers of the job",
+    "failed checkpoints, over all drivers of the job",
     "numberOfFailedCheckpoints",
 )
 SINCE_CHECKPOINT = _gauge(
@@ -157,20 +159,20 @@ EVENTS_DROPPED = _counter(
     "events_dropped",
     Unit.COUNT,
     Scope.JOB,
-    "events that the job's event log no longer keeps, as newer ones need their place",
+    "events that the job's event log has dropped to make room for newer ones",
 )
 CHECKPOINT_DURATION = _histogram(
     "checkpoint_duration_ms",
     Unit.MS,
     Scope.JOB,
-    "from the trigger of a checkpoint to its entry in the log",
+    "time from the trigger of a checkpoint to its entry in the log",
     "lastCheckpointDuration",
 )
 CHECKPOINT_BYTES = _gauge(
     "checkpoint_bytes",
     Unit.BYTES,
     Scope.JOB,
-    "the state of the newest checkpoint, with what it shares with those before it",
+    "size of the state in the newest checkpoint, including files shared with earlier ones",
     "lastCheckpointFullSize",
     over=Merge.LAST,
 )
@@ -199,14 +201,20 @@ DRIVER_WAIT = _gauge(
     "driver_wait_ms",
     Unit.MS,
     Scope.DRIVER_CALL,
-    "how long a call of the driver to a server has not returned, of the longest; from 2 s on",
+    "time since the start of the driver's longest pending call to a server; from 2 s on",
     over=Merge.MOST,
 )
 STRANGERS = _counter(
-    "strangers", Unit.COUNT, Scope.JOB, "frames and connections that were not of the job, and dropped"
+    "strangers",
+    Unit.COUNT,
+    Scope.JOB,
+    "frames and connections that did not belong to the job, and were dropped",
 )
 REFUSED = _counter(
-    "reports_refused", Unit.COUNT, Scope.JOB, "reports of workers that could not be, and were not taken"
+    "reports_refused",
+    Unit.COUNT,
+    Scope.JOB,
+    "invalid reports of workers, which the driver did not accept",
 )
 
 # --- a subtask: one slot, one process -------------------------------------------------------------
@@ -222,7 +230,7 @@ SLOT_BLOCKED = _counter(
     "slot_backpressured_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "time in which the slot could do nothing, as work at hand had no credit",
+    "time in which the slot was blocked, because its work had no credit",
     "backPressuredTimeMsPerSecond",
 )
 CPU = _counter(
@@ -235,7 +243,7 @@ MEMORY_USED = _gauge(
     "memory_used_bytes",
     Unit.BYTES,
     Scope.SUBTASK,
-    "memory in use, without what can be freed, of the worker's container, or of its machine",
+    "memory in use, without reclaimable memory, in the worker's container or machine",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -259,7 +267,7 @@ SERVER_WAIT = _gauge(
     "server_wait_ms",
     Unit.MS,
     Scope.CALL,
-    "how long a call to a server has not returned, of the longest in the process; from 2 s on",
+    "time since the start of the process's longest pending call to a server; from 2 s on",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -267,7 +275,7 @@ SERVER_AWAY = _gauge(
     "server_away_ms",
     Unit.MS,
     Scope.SERVER,
-    "how long a client of the worker has not reached its server; 0 while it does",
+    "time for which a client of the worker has not reached its server; 0 if it does",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -297,7 +305,7 @@ LATENCY_FOUND = _gauge(
     "latency_found_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "with a latency objective: what a row takes along its path, by what the slot has seen",
+    "with a latency objective: latency of a row along its path, as the slot measures it",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -313,7 +321,7 @@ CHOSEN_ROWS = _gauge(
     "chosen_batch_rows",
     Unit.ROWS,
     Scope.SUBTASK,
-    "the most rows of a batch that the slot has chosen",
+    "with a latency objective: maximum rows of a batch that the slot has chosen",
     across=Merge.LEAST,
     over=Merge.LAST,
 )
@@ -321,7 +329,7 @@ SYNC = _gauge(
     "checkpoint_sync_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "how long the newest checkpoint made the subtask stand still",
+    "time for which the newest checkpoint stopped processing in the subtask",
     "REST: checkpoint_duration.sync",
     across=Merge.MOST,
     over=Merge.MOST,
@@ -330,7 +338,8 @@ ALIGN = _gauge(
     "checkpoint_align_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "from the first barrier of the newest checkpoint to the last, in the chain that waited longest",
+    "time from the first to the last barrier of the newest checkpoint, in the chain that "
+    "waited longest",
     "checkpointAlignmentTime",
     across=Merge.MOST,
     over=Merge.MOST,
@@ -339,7 +348,7 @@ ASYNC = _gauge(
     "checkpoint_async_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "from the end of the synchronous part of the newest checkpoint to the last byte written",
+    "time from the end of the newest checkpoint's synchronous part to the last written byte",
     "REST: checkpoint_duration.async",
     across=Merge.MOST,
     over=Merge.MOST,
@@ -348,14 +357,14 @@ WRITTEN = _gauge(
     "checkpoint_written_bytes",
     Unit.BYTES,
     Scope.SUBTASK,
-    "what the newest checkpoint has written newly",
+    "bytes that the newest checkpoint has written",
     "lastCheckpointSize",
 )
 IN_FLIGHT = _gauge(
     "checkpoint_in_flight_bytes",
     Unit.BYTES,
     Scope.SUBTASK,
-    "rows between subtasks that the newest checkpoint has stored",
+    "size of the rows in flight that the newest checkpoint has stored",
     "lastCheckpointPersistedData",
 )
 
@@ -368,24 +377,26 @@ BLOCKED = _counter(
     "backpressured_ms",
     Unit.MS,
     Scope.CHAIN,
-    "time in which the chain had work, and no credit to emit what comes of it",
+    "time in which the chain had work, but no credit to emit its output",
     "backPressuredTimeMsPerSecond",
 )
 IDLE = _counter(
-    "idle_ms", Unit.MS, Scope.CHAIN, "time in which the chain had nothing to do", "idleTimeMsPerSecond"
+    "idle_ms", Unit.MS, Scope.CHAIN, "time in which the chain had no work", "idleTimeMsPerSecond"
 )
 
 # --- operators ------------------------------------------------------------------------------------
 
 ROWS_IN = _counter(
-    "rows_in", Unit.ROWS, Scope.OPERATOR, "rows that came to the operator", "numRecordsIn"
+    "rows_in", Unit.ROWS, Scope.OPERATOR, "rows that the operator received", "numRecordsIn"
 )
-ROWS_OUT = _counter("rows_out", Unit.ROWS, Scope.OPERATOR, "rows that it gave", "numRecordsOut")
+ROWS_OUT = _counter(
+    "rows_out", Unit.ROWS, Scope.OPERATOR, "rows that the operator emitted", "numRecordsOut"
+)
 WATERMARK = _gauge(
     "watermark_ms",
     Unit.EPOCH_MS,
     Scope.OPERATOR,
-    "how far event time has come",
+    "watermark of the operator's output",
     "currentOutputWatermark",
     across=Merge.LEAST,
     over=Merge.LAST,
@@ -394,7 +405,7 @@ WATERMARK_LAG = _gauge(
     "watermark_lag_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "the wall clock less the watermark",
+    "wall clock minus the watermark",
     "watermarkLag",
     across=Merge.MOST,
     over=Merge.MOST,
@@ -403,7 +414,7 @@ STATE_BYTES = _gauge(
     "state_bytes",
     Unit.BYTES,
     Scope.OPERATOR,
-    "its state in the newest checkpoint, with what that shares with those before it",
+    "size of the operator's state in the newest checkpoint, including files shared with earlier ones",
     "REST: state_size",
     over=Merge.LAST,
 )
@@ -411,7 +422,7 @@ KEYS = _gauge(
     "keys",
     Unit.COUNT,
     Scope.OPERATOR,
-    "keys of which it has state, where it knows without counting",
+    "keys with state, if the operator knows their number without counting",
     "rocksdb.estimate-num-keys",
     over=Merge.LAST,
 )
@@ -419,8 +430,8 @@ LARGEST_KEY = _gauge(
     "largest_key",
     Unit.COUNT,
     Scope.KEY,
-    "the most rows, elements, values or partial matches that one key has kept in this attempt, and "
-    "which key; from 100 on, and exact to an eighth",
+    "largest number of rows, elements, values or partial matches of one key in this attempt, "
+    "with the key; from 100 on, with an error of up to an eighth",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -431,7 +442,7 @@ COMMIT_DURATION = _histogram(
     "commit_duration_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "how long a commit of the sink took",
+    "duration of a commit of the sink",
 )
 EPOCHS_WAITING = _gauge(
     "epochs_waiting",
@@ -453,7 +464,7 @@ UNPUBLISHED = _gauge(
     "unpublished_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "how long the output of the sink's oldest complete checkpoint has waited to be published",
+    "time for which the output of the sink's oldest complete checkpoint has waited to be published",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -469,7 +480,7 @@ WAITING_SPLITS = _gauge(
     "waiting_splits",
     Unit.COUNT,
     Scope.OPERATOR,
-    "splits that are to be read",
+    "splits that wait to be read",
     "unassignedSplits",
     over=Merge.LAST,
 )
@@ -493,7 +504,7 @@ SOURCE_LAG_ROWS = _gauge(
     "source_lag_rows",
     Unit.ROWS,
     Scope.OPERATOR,
-    "records that are there and not read, where the source can say",
+    "unread records, if the source knows their number",
     "pendingRecords",
     over=Merge.LAST,
 )
@@ -501,7 +512,7 @@ SOURCE_LAG = _gauge(
     "source_lag_ms",
     Unit.MS,
     Scope.OPERATOR,
-    "the wall clock less the latest event time read, of the split that is furthest behind",
+    "wall clock minus the latest event time read, of the split that is furthest behind",
     "currentFetchEventTimeLag",
     across=Merge.MOST,
     over=Merge.MOST,
@@ -510,7 +521,7 @@ SKEW = _gauge(
     "event_time_skew_ms",
     Unit.MS,
     Scope.WHOLE_OPERATOR,
-    "how far the fastest split is ahead of the slowest, of those that are open and not idle",
+    "event time between the fastest and the slowest split, among open splits that are not idle",
     "watermarkAlignmentDrift",
     over=Merge.MOST,
 )
@@ -518,7 +529,7 @@ SPLIT_WATERMARK = _gauge(
     "split_watermark_ms",
     Unit.EPOCH_MS,
     Scope.SPLIT,
-    "how far event time has come in an open split that is not idle",
+    "event time that an open split has reached, if it is not idle",
     "<split>.watermark.currentWatermark",
     across=Merge.LEAST,
     over=Merge.LAST,
@@ -527,7 +538,7 @@ SPLIT_STANDS = _gauge(
     "split_stands_ms",
     Unit.MS,
     Scope.SPLIT,
-    "how long event time has not gone on in an open split",
+    "time for which the event time of an open split has not advanced",
     across=Merge.MOST,
     over=Merge.MOST,
 )
@@ -535,14 +546,14 @@ SPLIT_IDLE = _gauge(
     "split_idle",
     Unit.COUNT,
     Scope.SPLIT,
-    "1 for an open split that is idle, and does not hold the watermark back; else 0",
+    "1 for an open split that is idle, and does not hold back the watermark; otherwise 0",
     over=Merge.LAST,
 )
 SPLIT_LAG_ROWS = _gauge(
     "split_lag_rows",
     Unit.ROWS,
     Scope.SPLIT,
-    "records of an open split that are there and not read, where the source can say",
+    "unread records of an open split, if the source knows their number",
     "KafkaSourceReader: records-lag",
     over=Merge.LAST,
 )
@@ -552,29 +563,29 @@ SPLIT_LAG_ROWS = _gauge(
 SENT_ROWS = _counter("sent_rows", Unit.ROWS, Scope.EDGE, "rows that were sent", "numRecordsOut")
 SENT_BYTES = _counter("sent_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesOut")
 SENT_BATCHES = _counter(
-    "sent_batches", Unit.BATCHES, Scope.EDGE, "the batches they were in", "numBuffersOut"
+    "sent_batches", Unit.BATCHES, Scope.EDGE, "batches that contained these rows", "numBuffersOut"
 )
 RECEIVED_ROWS = _counter(
-    "received_rows", Unit.ROWS, Scope.EDGE, "rows that have arrived", "numRecordsIn"
+    "received_rows", Unit.ROWS, Scope.EDGE, "rows that were received", "numRecordsIn"
 )
 RECEIVED_BYTES = _counter(
     "received_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesIn"
 )
 BUFFERED_ROWS = _gauge(
-    "buffered_rows", Unit.ROWS, Scope.EDGE, "rows that wait to be sent", "outputQueueLength"
+    "buffered_rows", Unit.ROWS, Scope.EDGE, "rows that wait in output buffers", "outputQueueLength"
 )
 CREDITS_USED = _gauge(
     "credits_used",
     Unit.BATCHES,
     Scope.EDGE,
-    "batches that were sent and are not processed, over all channels of the sender",
+    "batches that were sent but not yet processed, over all channels of the sender",
     "outPoolUsage",
 )
 QUEUED_BATCHES = _gauge(
     "queued_batches",
     Unit.BATCHES,
     Scope.EDGE,
-    "batches and marks that wait at the receiver",
+    "batches and marks that wait in the receiver's queue",
     "inputQueueLength",
 )
 
@@ -584,7 +595,7 @@ LATENCY = _histogram(
     "latency_ms",
     Unit.MS,
     Scope.PATH,
-    "how long a latency marker took from a source to a sink",
+    "time that a latency marker took from a source to a sink",
     "latency",
 )
 
@@ -601,7 +612,7 @@ GAUGE = _gauge(
     "gauge",
     Unit.AS_GIVEN,
     Scope.NAMED,
-    "what the program shows: `ctx.gauge(name, ...)`",
+    "a gauge of the program: `ctx.gauge(name, ...)`",
     "user metrics: Gauge",
     across=Merge.MOST,
 )
@@ -609,6 +620,6 @@ ADDED = _histogram(
     "accumulated",
     Unit.AS_GIVEN,
     Scope.NAMED,
-    "what the program adds up: `ctx.accumulator(name)`, `ctx.histogram(name)`",
+    "a distribution of the program: `ctx.accumulator(name)`, `ctx.histogram(name)`",
     "user metrics: Histogram",
 )

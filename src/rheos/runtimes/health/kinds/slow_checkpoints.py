@@ -71,6 +71,6 @@ DECLARED = HealthCheck(
     find=_find,
     means="no checkpoint has completed for three intervals, and for 30 s at least; or the newest took "
     "longer than the interval, and than 5 s. Stuck after five intervals, and two minutes at least",
-    cause="barriers wait behind rows (back-pressure), state is large, or the directory is slow",
+    cause="barriers wait for rows (backpressure), state is large, or the directory is slow",
     remedy="remove the back-pressure, set `unaligned_after`, or lengthen the interval",
 )

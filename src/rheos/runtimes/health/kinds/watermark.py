@@ -52,8 +52,8 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
 
 DECLARED = HealthCheck(
     find=_find,
-    means="the event time of a split has stood for 10 s, is behind, and other splits of its source "
-    "advance; the split is not idle",
+    means="the event time of a split has not advanced for 10 s and is older than that of other "
+    "splits of its source, which advance; the split is not idle",
     cause="a partition receives nothing, or a writer writes old times into it",
     remedy="repair what writes into the split, or declare `idle_after` for the watermark",
 )
