@@ -1,4 +1,4 @@
-"""Aggregates that users write in Python: what is kept of records, and what comes of it."""
+"""Aggregates that users write in Python: an accumulator of records, and its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ A = TypeVar("A")
 
 
 class AggregateFunction(Generic[A]):
-    """Takes records one by one into an accumulator, of which a result is made.
+    """Base class of aggregates: adds records one by one to an accumulator, and computes a result from
+    it.
 
-    The accumulator is what is kept, whatever number of records went into it. Its type is what
-    `create_accumulator` is annotated with: a dataclass, a number, a text, a list of these. `add` and
-    `merge` may change what they are given and give it back.
+    Only the accumulator is stored, however many records were added. Its type is the return annotation
+    of `create_accumulator`: a dataclass, a number, a string, or a list of these. `add` and `merge` may
+    change their arguments and return them.
 
     ```python
     @dataclass
@@ -37,7 +38,7 @@ class AggregateFunction(Generic[A]):
     """
 
     def create_accumulator(self) -> A:
-        """That of no records. Called for each that is begun."""
+        """Return an accumulator without records. Called once for each new accumulator."""
         raise NotImplementedError
 
     def add(self, record: Any, accumulator: A) -> A:
@@ -49,7 +50,8 @@ class AggregateFunction(Generic[A]):
         raise NotImplementedError
 
     def merge(self, a: A, b: A) -> A:
-        """That of the records of both. Needed where windows merge, such as sessions."""
+        """Return the accumulator of the records of both. Needed for windows that merge, as sessions
+        do."""
         raise NotImplementedError
 
 

@@ -66,7 +66,8 @@ class BatchColumn(Protocol):
     With a time to live each row is a call at its own time: what is gone by then is not set."""
 
     def __getitem__(self, keys: BatchKeys) -> npt.NDArray[Any]:
-        """The values, the default where none is set: int64, float64, bool or, of texts, objects."""
+        """Return the values, or the default for keys without one: int64, float64, bool, or objects for
+        strings."""
         ...
 
     def __setitem__(self, keys: BatchKeys, values: Any) -> None:
@@ -98,13 +99,13 @@ class BatchTimers(Protocol):
 
 
 class BatchState(Protocol):
-    """What `process_batch` and `on_timers` are handed: an attribute for each declared state."""
+    """The context of `process_batch` and `on_timers`. It has an attribute for each declared state."""
 
     timers: BatchTimers
 
     @property
     def watermark(self) -> int:
-        """How far event time had come before the first row, in ms since the epoch."""
+        """The watermark before the first row, in ms since the epoch."""
         ...
 
     @property
@@ -117,12 +118,12 @@ class BatchState(Protocol):
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Rows on their way out: a frame of Polars, a batch or table of Arrow, or columns by name. `T` is
-    the dataclass of their columns, where an annotation says it: `Iterator[rh.Emit[Alert]]`.
+    """Output rows: a Polars frame, an Arrow batch or table, or columns by name. `T` is the dataclass of
+    their columns, for annotations such as `Iterator[rh.Emit[Alert]]`.
 
-    `rows` says which row of the batch (or which timer) each came of, and so when it happened. Without
-    it they are as many as the batch has, in its order; on a stream without event time, any number.
-    """
+    `rows` has, for each output row, the number of the input row (or timer) that it originates from,
+    which determines its event time. Without `rows`, there must be one output row for each row of the
+    batch, in its order; on a stream without event time, any number."""
 
     columns: pl.DataFrame | pa.RecordBatch | pa.Table | Mapping[str, Any]
     rows: npt.NDArray[np.integer[Any]] | None = None
@@ -141,7 +142,8 @@ class KeyedBatchFunction:
 
     side_outputs: ClassVar[dict[str, type]] = {}
     form: ClassVar[Literal["polars", "arrow"]] = "polars"
-    """What `process_batch` is handed a batch as: a `polars.DataFrame`, or a `pyarrow.RecordBatch`."""
+    """Type of the batches that `process_batch` receives: `polars.DataFrame` or
+    `pyarrow.RecordBatch`."""
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Called once in each subtask, before any batch: `def open(self, ctx: rh.RuntimeContext)`, or

@@ -1,20 +1,20 @@
-"""Streams of changes: what a row of one says, and of which streams it is known.
+"""Changelogs: streams whose rows are changes of an updating table.
 
-A table that changes is given as its changes, a row each. The column `op` says what a row is:
+Each change is a row. Its column `op` is the kind of change:
 
 | op | the row |
 |---|---|
 | `insert` | is new |
-| `update_before` | was there, and is replaced by the next row with its key |
-| `update_after` | is what it became |
-| `delete` | is there no more |
+| `update_before` | existed, and is replaced by the next row with its key |
+| `update_after` | is the new version of the row |
+| `delete` | no longer exists |
 
-A row of a table that is truncated is all that is said of the rows that were there: `truncate` becomes
-their deletions (`operators/changelog/emptied`) before anything else takes the changes.
+If a table is truncated, the changelog has one row for that. `operators/changelog/emptied` replaces the
+`truncate` by the deletions of all rows before any other operator reads the changes.
 
-A stream that `retracts` gives each row as it was before the row that replaces it, and the whole row
-that is deleted: so sums can take it back. A stream of *upserts* does not: a row replaces the one with
-its key, whatever that was, and of a row that is deleted only the key is sure to be right.
+A stream that `retracts` emits each replaced row before the row that replaces it, and each deleted row
+whole, so sums can retract it. A stream of *upserts* does not: a row replaces the one with its key,
+whatever that was, and only the key of a deleted row is reliable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SPELLINGS = {
     UPDATE_BEFORE: UPDATE_BEFORE,
     UPDATE_AFTER: UPDATE_AFTER,
     DELETE: DELETE,
-    # Of `rh.postgres.changes`.
+    # The names of `rh.postgres.changes`.
     "snapshot": INSERT,
     "update": UPDATE_AFTER,
     # Debezium's.
@@ -55,19 +55,19 @@ SPELLINGS = {
     "+U": UPDATE_AFTER,
     "-D": DELETE,
 }
-"""What others write, and what it is here."""
+"""The kinds of changes by the names that other systems use."""
 OF_TABLES = {TRUNCATE: TRUNCATE, "t": TRUNCATE, "m": MESSAGE, TOMBSTONE: TOMBSTONE}
 """The same of what is no change of one row: `rh.postgres.changes`, and Debezium."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """That the rows of a stream are changes of a table."""
+    """The kind of a changelog: its key, and whether it retracts."""
 
     key: tuple[str, ...]
-    """The columns that a row of the table is known by. All changes of a row are given in their order,
-    by one subtask. None, where rows are known by all they are, and several may be alike: then it
-    retracts."""
+    """The columns that identify a row of the table. One subtask emits all changes of a row, in their
+    order. None if only all columns together identify a row, and several rows may be equal; then the
+    stream retracts."""
     retracts: bool
     """Whether what a row was is given, before what it became."""
     filtered: bool = field(default=False, compare=False)

@@ -1,6 +1,6 @@
-"""`rh.compiled`: marks a keyed function to be compiled, and keeps the text that it is compiled from.
+"""`rh.compiled`: marks a keyed function to be compiled, and keeps its source code for that.
 
-The text is taken where the class is written: a worker may be where its file is not.
+The source is read where the class is defined, as a worker may not have the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MethodText:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What is known of a class that is to be compiled."""
+    """Source and options of a class that is to be compiled."""
 
     fallback: Fallback
     methods: Mapping[str, MethodText]
@@ -53,12 +53,11 @@ def compiled(cls: F, /) -> F: ...
 @overload
 def compiled(*, fallback: Fallback = ...) -> Callable[[F], F]: ...
 def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
-    """Has a keyed function of plain scalar Python compiled to machine code.
+    """Compile a keyed function of plain scalar Python to machine code.
 
-    It gives the rows that it gives as it is. What cannot be compiled is a ProgramError at its line,
-    where the function is given to `process`; with `fallback="interpret"` the function then runs as it
-    is.
-    Needs the extra `rheos[compiled]`.
+    It emits the same rows as the interpreted function. If it cannot be compiled, passing it to
+    `process` raises a ProgramError at the line that is the reason; with `fallback="interpret"` the
+    function is interpreted instead. Needs the extra `rheos[compiled]`.
 
     ```python
     @rh.compiled
@@ -94,8 +93,8 @@ def compiled_class(cls: Any, fallback: Fallback) -> Any:
 
 
 def compiled_mark(function: object) -> Compiled | None:
-    """How a function is to be compiled; None where it is not. A class derived from a marked one is not
-    marked by that."""
+    """Return the mark of a function that is to be compiled, otherwise None. A class does not inherit
+    the mark."""
     mark: Compiled | None = vars(type(function)).get(_MARK)
     return mark
 

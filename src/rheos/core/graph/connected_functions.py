@@ -13,7 +13,7 @@ from rheos.core.graph.functions import KeyedContext
 
 
 class ProcessContext(Protocol):
-    """What methods are handed that are called for a row without a key."""
+    """The context of methods that are called for a row without a key."""
 
     timestamp: int
     """The event timestamp of the record, in ms since the epoch. None where its stream has no event
@@ -21,7 +21,7 @@ class ProcessContext(Protocol):
 
     @property
     def watermark(self) -> int:
-        """How far event time has come before the record, in ms since the epoch."""
+        """The watermark before the record, in ms since the epoch."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class ProcessContext(Protocol):
 
 
 class RunningFunction:
-    """What all of them have."""
+    """Base class of the functions of connected streams."""
 
     side_outputs: ClassVar[dict[str, type]] = {}
 

@@ -374,7 +374,7 @@ class _Scope:
         to, strict = self._ask(tree), options == "Strict"
         match to:
             case pl.Decimal() if value.kind == to:
-                # The cast of a constant says how many digits it has.
+                # The cast of a constant determines its number of digits.
                 return self._known(plain, to) if "Literal" in value.tree else value
             case pl.Decimal():
                 from_ = value.column

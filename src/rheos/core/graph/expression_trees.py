@@ -1,13 +1,13 @@
-"""Polars' expressions as trees, to look into.
+"""Polars' expressions as trees that can be inspected.
 
-`Expr.meta` answers for the outermost call of an expression. What lies within is seen in the form alone
-in which Polars serialises it, which is Polars' own and private:
+`Expr.meta` describes only the outermost call of an expression. Its arguments are visible only in the
+form in which Polars serialises it, which is private to Polars:
 
     col("x") / 3    {"BinaryExpr": {"left": {"Column": "x"}, "op": "TrueDivide",
                                     "right": {"Literal": {"Dyn": {"Int": 3}}}}}
 
-Each form that is read, here and by those who import this, is held by a test
-(`tests/core/graph/test_expression_trees.py`), so that a new Polars cannot change one unseen.
+A test covers each form that this module and its users read
+(`tests/core/graph/test_expression_trees.py`), so a new version of Polars cannot change one unnoticed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import polars as pl
 from rheos.core.graph.row_functions import is_row_function
 
 Tree: TypeAlias = Any
-"""A part of an expression: a dict with one key, or the text "Element" or "Len"."""
+"""A part of an expression: a dict with one key, or the string "Element" or "Len"."""
 
 _MOST_AWAY: Final = 8
-"""How many floats away Polars may read a number."""
+"""Maximum distance, in floats, between a number and the float that Polars reads."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What Polars raises where an expression is wrong, or Polars is."""
+"""Errors that Polars raises for a wrong expression, or by a defect of its own."""
 
 ARITHMETIC = (
     "Plus",
@@ -86,7 +86,7 @@ def is_whole(tree: Tree) -> bool:
 
 _PLACE: Final = "\0float "
 _PLACED: Final = re.compile(r'"\\u0000float (\d+)"')
-"""Where a float stands in the form until its digits are there."""
+"""Placeholder of a float in the serialised form until its digits are inserted."""
 
 
 def _read(form: str) -> pl.Expr:
@@ -182,9 +182,9 @@ def computes(expr: pl.Expr) -> bool:
 
 
 def computes_on_elements(expr: pl.Expr, frame: pl.LazyFrame) -> bool:
-    """Whether it computes with the elements of lists and something beside them.
+    """Return whether an expression combines elements of lists with other values.
 
-    Polars lays the elements of all rows end to end.
+    Polars concatenates the elements of all rows.
     """
     tree = tree_of(expr)
     for part, columns in typed_parts(tree, frame):
@@ -216,7 +216,7 @@ def _calls_python(tree: Tree) -> bool:
 def _with_floats(
     tree: Tree, write: Callable[[float | None], float | str], *, literal: bool = False
 ) -> Tree:
-    """Return the tree with each float of a literal as `write` gives it."""
+    """Return the tree with each float of a literal replaced by the result of `write`."""
     if isinstance(tree, list):
         return [_with_floats(branch, write, literal=literal) for branch in tree]
     if not isinstance(tree, dict):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 class RichFunction:
     """A function for `map`, `flat_map` and `map_batches` that is opened in each subtask before its
-    first row, and closed behind the last: for a client, a model, a counter.
+    first row, and closed after the last. It may hold a client, a model or a counter.
 
     ```python
     class Score(rh.RichFunction):
@@ -21,7 +21,7 @@ class RichFunction:
     texts.map(Score())
     ```
 
-    Each subtask has a copy of its own. What it keeps in itself is no state: it goes with the attempt.
+    Each subtask has its own copy. Its attributes are not state: they are lost at the end of an attempt.
     """
 
     def open(self, *args: Any, **kwargs: Any) -> None:
@@ -81,7 +81,7 @@ class Timers(Protocol):
 
 
 class KeyedContext(Protocol):
-    """What `process_element` and `on_timer` are handed."""
+    """The context of `process_element` and `on_timer`."""
 
     key: Any
     """The current key: a value, or a tuple where the stream is keyed by several columns."""
@@ -94,8 +94,8 @@ class KeyedContext(Protocol):
 
     @property
     def watermark(self) -> int:
-        """How far event time has come before the record, in ms since the epoch; for a timer, when it
-        was found due."""
+        """The watermark before the record, in ms since the epoch; for a timer, the one that made it
+        due."""
         ...
 
     @property
@@ -143,7 +143,7 @@ class TimeWindow(NamedTuple):
 
 
 class WindowContext(Protocol):
-    """What `process` of a WindowFunction is handed."""
+    """The context of `WindowFunction.process`."""
 
     key: Any
     """The key's value, or a tuple of the values where there are several key columns."""
@@ -164,6 +164,9 @@ class WindowFunction:
     """A function over all records of a key and window, sorted by event time."""
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Called when a window fires, with at least one record; behind an aggregate, with its result as
-        the only one. What it gives are records of the output type, each at the end of the window."""
+        """Return records of the output type. Each has the last time of the window as its event time.
+
+        Called when a window fires, with at least one record; after an aggregate, with its result as the
+        only record.
+        """
         raise NotImplementedError

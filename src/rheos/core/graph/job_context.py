@@ -1,4 +1,4 @@
-"""What all functions of a job are given beside their rows: its name, its parameters, its files."""
+"""The context of all functions of a job: its name, its parameters, its files."""
 
 from __future__ import annotations
 

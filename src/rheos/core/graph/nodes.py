@@ -1,8 +1,7 @@
 """The logical graph: what the user wrote, as frozen nodes. Running logic is built from the specs.
 
-A `Node` is one operator with its place in the program; its `spec` says which. Nodes point at their
-inputs, so a program is the set of its sinks' ancestors.
-"""
+A `Node` is one operator with its place in the program; its `spec` describes the operator. Nodes refer
+to their inputs, so a program is the set of its sinks' ancestors."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ MAIN = ""
 
 @dataclass(frozen=True)
 class StreamType:
-    """What is known of a stream when the program is built."""
+    """The properties of a stream that are known when the program is built."""
 
     schema: pa.Schema
     """The visible columns."""
@@ -39,9 +38,9 @@ class StreamType:
     record: type | None = None
     """The dataclass of its records, where the user named one."""
     time_column: str | None = None
-    """The column that its event time came from, where that still says it."""
+    """The column with its event time; None if no column has it."""
     time_changed: str | None = None
-    """Where that column was given other values, and which it is."""
+    """The place at which that column received other values, and its name; None if it did not."""
     changes: Changes | None = None
     """Whether its rows are changes of a table, and of which kind."""
 
@@ -64,9 +63,9 @@ class Input:
     """All rows have the same key: they are those of a whole stream."""
     broadcast: bool = False
     dealt: Dealt | None = None
-    """What the program says of it; None: the planner sees to it."""
+    """The distribution that the program specifies; None if the planner decides."""
     feedback: bool = False
-    """Its rows come round a loop, which the node is the head of: their producer stands behind it."""
+    """Whether its rows return through a loop whose head is this node: their producer is downstream."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,8 @@ class ExpressionSpec:
     op: Literal["filter", "select", "with_columns"]
     exprs: tuple[pl.Expr, ...]
     failing: tuple[str, str] | None = None
-    """What is said of a row on which an expression fails, and what to do; None: what Polars says."""
+    """Message and hint of the error for a row on which an expression fails; None for Polars'
+    message."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class MapSpec:
     flat: bool
     record: type | None
     keeps: str | None = None
-    """A column that the function may not give other values: what comes behind goes by the event time
-    that came from it."""
+    """A column that the function may not change, as downstream operators use the event time that was
+    read from it."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 
 class Parameters(Mapping[str, Any]):
-    """Values by name. From a command they come as text, so they are read by the type that is wanted:
+    """Values by name. Values of a command line are strings, so methods read them as the wanted type:
 
     ```python
     env = rh.Environment(parameters={"threshold": 10, "region": "eu"})
@@ -31,7 +31,7 @@ class Parameters(Mapping[str, Any]):
     env.parameters.text("region", default="us")
     ```
 
-    A parameter that is missing, or cannot be read so, raises ConfigurationError.
+    A parameter that is missing, or cannot be read as this type, raises ConfigurationError.
     """
 
     def __init__(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -40,7 +40,7 @@ class Parameters(Mapping[str, Any]):
                 raise ProgramError(f"the name of a parameter is a text that is not empty, not {name!r}")
         self._values = dict(values)
         self.over: Mapping[str, Any] = {}
-        """Those that won over the program's own, as a command gives them."""
+        """Values of the command line that override the program's own."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
@@ -55,7 +55,7 @@ class Parameters(Mapping[str, Any]):
         return self._values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value as it was given, or `default` where there is none."""
+        """Return the unconverted value, or `default` if there is none."""
         return self._values.get(name, default)
 
     def __contains__(self, name: object) -> _Bool:

@@ -1,9 +1,9 @@
-"""Patterns of rows as plain data: what is looked for, step by step.
+"""Patterns of rows as plain data.
 
-A pattern is a sequence of parts. A `PatternStep` takes rows that fulfil its condition, a `Group` takes
-rows by a pattern of its own, a `Choice` by one of several, an `Absence` says which rows may not come.
-How a part follows the one before it is its contiguity. `rheos.api.patterns` writes patterns;
-`operators/pattern/automaton.py` compiles them."""
+A pattern is a sequence of parts. A `PatternStep` matches rows that satisfy its condition, a `Group`
+rows that match its own pattern, and a `Choice` rows that match one of several patterns. An `Absence`
+forbids rows. A part's contiguity describes how it follows the part before it. `rheos.api.patterns`
+writes patterns; `operators/pattern/automaton.py` compiles them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rheos.core.errors import Site
 
 
 class Contiguity(Enum):
-    """Which rows may lie between a row that was taken and the next one that is."""
+    """The rows that may be between a matched row and the next one."""
 
     NEXT = "next"
     """None."""
@@ -34,7 +34,7 @@ class Function:
 
     call: Callable[..., Any]
     record: type | None
-    """What it is given rows as; None: light named rows."""
+    """Class of the rows that it receives; None for light named rows."""
     sees_earlier: bool
     """Whether it is given the rows that the match has taken before, too."""
     site: Site
@@ -51,7 +51,7 @@ class Condition:
         return Condition(self.exprs + other.exprs, self.functions + other.functions)
 
     def same(self, other: Condition) -> bool:
-        """Whether they are written alike, so that they hold for the same rows."""
+        """Return whether both have the same form, so that they hold for the same rows."""
         return (
             len(self.exprs) == len(other.exprs)
             and all(a.meta.eq(b) for a, b in zip(self.exprs, other.exprs, strict=True))
@@ -69,7 +69,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Quantifier:
-    """How often a part is taken, in a row."""
+    """The number of consecutive repetitions of a part."""
 
     at_least: int = 1
     at_most: int | None = 1
@@ -77,11 +77,11 @@ class Quantifier:
     inner: Contiguity = Contiguity.FOLLOWED_BY
     """From one time to the next."""
     greedy: bool = False
-    """What comes behind takes no row that the part could take."""
+    """Whether the following parts match no row that this part could match."""
     optional: bool = False
     """It may also be left out."""
     reluctant: bool = False
-    """Where the pattern is `preferring`: it is rather taken fewer times than more."""
+    """Whether fewer repetitions are preferred to more, in a `preferring` pattern."""
     until: Condition | None = None
     """From the first such row on it takes no more."""
 
@@ -115,7 +115,7 @@ class Quantifier:
 
 @dataclass(frozen=True, eq=False)
 class PatternStep:
-    """Takes rows, and gives them to the match under its name."""
+    """Matches rows, which the match has under the step's name."""
 
     name: str
     site: Site
@@ -123,8 +123,8 @@ class PatternStep:
     condition: Condition
     quantifier: Quantifier
     shown: bool = True
-    """Where the pattern is `preferring`: whether the rows that it takes are among those that a match
-    shows. It may stand at several places, and at each it says so anew."""
+    """Whether a match of a `preferring` pattern shows the step's rows. A step that is used at several
+    places has a value for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +158,8 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Absence:
-    """No row of this condition comes: none directly behind the row that was taken before (`next`), or
-    none up to the one that is taken next (`followed by`)."""
+    """Forbids rows that satisfy the condition: directly after the previously matched row (`next`), or
+    up to the row that is matched next (`followed by`)."""
 
     name: str
     site: Site
@@ -171,25 +171,25 @@ Part: TypeAlias = PatternStep | Group | Choice | Absence
 
 
 class Skip(Enum):
-    """Which other matches a match that was found rules out: by the row that they begin at."""
+    """The other matches that a match excludes, by the row at which they begin."""
 
     NO_SKIP = "no skip"
     """None."""
     TO_NEXT = "skip to next"
-    """Those that begin at the row that it begins at."""
+    """Matches that begin at its first row."""
     PAST_LAST_EVENT = "skip past last event"
-    """Those that begin at its last row, or before."""
+    """Matches that begin at its last row, or before."""
     TO_FIRST = "skip to first"
-    """Those that begin before the first row of one of its steps."""
+    """Matches that begin before the first row of one of its steps."""
     TO_LAST = "skip to last"
-    """Those that begin before the last row of one of its steps."""
+    """Matches that begin before the last row of one of its steps."""
 
 
 @dataclass(frozen=True)
 class AfterMatch:
     skip: Skip = Skip.NO_SKIP
     step: str | None = None
-    """Of TO_FIRST and TO_LAST."""
+    """The step of TO_FIRST and TO_LAST."""
 
     def __str__(self) -> str:
         return self.skip.value if self.step is None else f"{self.skip.value} {self.step!r}"
@@ -203,7 +203,7 @@ class Previous:
     """By which expressions of conditions know it."""
     column: str
     back: int
-    """How many rows before; the next is 1."""
+    """Number of rows to go back; 1 is the previous row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,19 +215,20 @@ class PatternTree:
     """From the first row of a match to its last, less than this. None: however long it takes."""
     after_match: AfterMatch
     preferring: bool = False
-    """Of the matches that begin at one row only one is given, as a regular expression finds it: what
-    repeats is taken as often as it can be, or as seldom where it is reluctant. Rows follow each other
-    directly, and there are neither absences nor `until`."""
+    """Whether only one of the matches that begin at a row is emitted, the one that a regular expression
+    would find: parts repeat as often as possible, or as rarely if they are reluctant. Rows follow each
+    other directly, and the pattern has neither absences nor `until`."""
     previous: tuple[Previous, ...] = ()
-    """Columns that conditions ask besides those of the row. Of a preferring pattern, and for steps that
-    have so many rows of the match before them in every match."""
+    """Columns of earlier rows that conditions read. Only in a preferring pattern, and for steps that
+    have that many rows of the match before them in every match."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]
         return "; ".join([self._kind() + _text(self.parts), *within, str(self.after_match)])
 
     def structure(self) -> str:
-        """What partial matches depend on: names, order, contiguity and how often, but no conditions."""
+        """Return the part of the pattern that partial matches depend on: names, order, contiguity and
+        quantifiers, without conditions."""
         return self._kind() + _text(self.parts, conditions=False)
 
     def repeated(self) -> list[bool]:

@@ -1,7 +1,8 @@
-"""Polars expressions in the place of aggregates: such as give one value for all rows of a window.
+"""Polars expressions as aggregates: expressions that have one value for all rows of a window.
 
-What is refused here gives something else in another run: it is random, or in no order. What Polars
-cannot type over the columns is refused where these are known (`Expression.result_type`).
+Expressions whose result differs from run to run are refused here: random ones, and those without a
+defined order. Expressions that Polars cannot type are refused once the columns are known
+(`Expression.result_type`).
 """
 
 from __future__ import annotations

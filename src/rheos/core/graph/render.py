@@ -32,7 +32,7 @@ from rheos.core.redaction import redacted
 
 
 def text(graph: Graph) -> str:
-    """Each operator with what it reads, what it does, its columns, and where it was written.
+    """Return each operator with its inputs, its work, its columns, and its line in the program.
 
     access log
       source    logs/*.jsonl; event time: accessed_at, at most 5s behind
@@ -78,7 +78,7 @@ def _spell_input(port: Input, graph: Graph) -> str:
 
 
 def summary(node: Node) -> str:
-    """What the operator does, on one line."""
+    """Return a description of the operator's work, on one line."""
     match node.spec:
         case SourceSpec(source=source, watermark=watermark):
             kind = (

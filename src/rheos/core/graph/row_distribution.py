@@ -1,4 +1,4 @@
-"""How rows reach the subtasks of who reads them, where the program says it itself."""
+"""Distributions of rows over the subtasks of the next operator that the program specifies itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RowDistribution(Enum):
     """Batches in turn to all subtasks."""
 
     RESCALE = "rescale"
-    """Batches in turn to the subtasks that lie opposite: each sender has its own, or shares one."""
+    """Batches in turn to a part of the subtasks: each sender has its own receivers, or shares one."""
 
     GLOBAL = "global"
     """Everything to the first subtask, so who reads it has no other."""
@@ -39,7 +39,7 @@ class PartitionBy:
     to: pl.Expr | Callable[..., Any]
     on: tuple[str, ...]
     name: str
-    """How errors and `explain` call it."""
+    """Name of the function in errors and `explain`."""
     site: Site
 
     def expression(self, subtasks: int) -> pl.Expr | None:

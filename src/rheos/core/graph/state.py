@@ -42,12 +42,11 @@ Time: TypeAlias = Literal["event_time", "processing_time"]
 
 @dataclass(frozen=True)
 class TimeToLive:
-    """How long state lives after its last update: `TimeToLive("1h")`. What is older is not seen again.
+    """Time that state lives after its last update: `TimeToLive("1h")`. Older state is never visible.
 
-    `time` is the clock: that of the records, or the wall clock. An update is a write, with
-    `renewed_on="read_and_write"` a read, too. Of a list each element, and of a map each entry, has a
-    time of its own.
-    """
+    `time` is event time or processing time. An update is a write, and with
+    `renewed_on="read_and_write"` also a read. Each element of a list and each entry of a map has its
+    own time."""
 
     duration: Duration
     time: Time = "event_time"
@@ -73,14 +72,14 @@ class TimeToLive:
 
 
 class StateDeclaration:
-    """A named piece of state; by key, unless it says otherwise. The name is the class attribute's."""
+    """A named piece of state, by default one for each key. Its name is that of the class attribute."""
 
     kind: ClassVar[str]
     name: str = ""
     site: Site
-    """Where it is written."""
+    """Place of the declaration in the program."""
     ttl: TimeToLive | None = None
-    """How long it lives; None for ever."""
+    """Time to live; None for no limit."""
 
     def _lives(self, ttl: TimeToLive | Duration | None) -> None:
         if ttl is None:
@@ -98,8 +97,8 @@ class StateDeclaration:
         self.name = name
 
     def __set__(self, function: object, value: object) -> None:
-        """What is assigned to the attribute would be kept nowhere. (Without a `__get__` beside it,
-        reading the bound handle costs what it costs of any attribute.)"""
+        """Refuse an assignment to the attribute: it would not be stored. (Without a `__get__`, reading
+        the bound handle is as fast as reading any attribute.)"""
         if value is self:
             return  # The default of a dataclass's field.
         raise StateAccessError(
@@ -237,7 +236,7 @@ class AggregatingState(StateDeclaration, Generic[A]):
 
 
 def _accumulator_type(function: Any) -> Any:
-    """What `create_accumulator` is annotated with."""
+    """Return the annotation of `create_accumulator`."""
     if not isinstance(function, AggregateFunction):
         called = f"{function.__name__}()" if isinstance(function, type) else "MyAggregate()"
         raise ProgramError(
@@ -284,8 +283,8 @@ class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
 
 
 class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
-    """A dict that all subtasks have alike: `[k]`, `get`, `in`, `items()`, `len()`. It is read anywhere,
-    and written in `process_broadcast_element` alone, whose rows reach every subtask."""
+    """A dict that is equal in all subtasks: `[k]`, `get`, `in`, `items()`, `len()`. All methods may
+    read it, but only `process_broadcast_element` may write it, because its rows reach every subtask."""
 
     kind = "broadcast"
     _written_by = "write self.{name}[key] = ... in process_broadcast_element"
@@ -311,7 +310,7 @@ def declarations(function: object) -> dict[str, StateDeclaration]:
 
 
 def keyed_declarations(function: object) -> dict[str, StateDeclaration]:
-    """Those of them that are by key."""
+    """Return the declarations of keyed state."""
     found = declarations(function)
     return {
         name: state for name, state in found.items() if not isinstance(state, UnkeyedStateDeclaration)
@@ -319,6 +318,6 @@ def keyed_declarations(function: object) -> dict[str, StateDeclaration]:
 
 
 def unkeyed_declarations(function: object) -> dict[str, UnkeyedStateDeclaration]:
-    """Those of them that are not by key."""
+    """Return the declarations of state that is not keyed."""
     found = declarations(function)
     return {name: state for name, state in found.items() if isinstance(state, UnkeyedStateDeclaration)}

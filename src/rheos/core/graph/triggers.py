@@ -66,8 +66,8 @@ def continuous_processing_time(every: Duration) -> Trigger:
 
 
 def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
-    """Fires with a record of which `of` gives a number that is further than `threshold` from that of
-    the record it fired with before, or of the first.
+    """Return a trigger that fires when `of(record)` differs by more than `threshold` from the value of
+    the record with which it last fired, or of the first record.
 
     ```python
     rh.triggers.delta(lambda trade: trade.price, threshold=10.0)

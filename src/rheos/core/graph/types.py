@@ -16,7 +16,7 @@ from rheos.core.errors import SchemaError
 
 
 def canonical(kind: pa.DataType) -> pa.DataType:
-    """The type that stands for `kind` in streams: no large or view variants, no dictionaries."""
+    """Return the type that streams use for `kind`: no large or view variants, no dictionaries."""
     types = pa.types
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
@@ -36,8 +36,11 @@ def canonical(kind: pa.DataType) -> pa.DataType:
 
 
 def key_type(kind: pa.DataType) -> str:
-    """What a key of this type is compared as: two columns are one key where these agree. Keys are
-    compared by value: how wide a number is, is no part of the key (state/key_groups.py)."""
+    """Return the type as which keys of this type are compared.
+
+    Two columns can be the same key if these types are equal. Keys are compared by value: the width of a
+    number does not matter (state/key_groups.py).
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return key_type(kind.storage_type)
     kind = canonical(kind)
@@ -47,7 +50,7 @@ def key_type(kind: pa.DataType) -> str:
 
 
 def common_key(left: pa.Field, right: pa.Field) -> pa.DataType:
-    """The type of a key that is one of either field. Raises SchemaError where there is none."""
+    """Return a key type for the values of both fields. Raises SchemaError if there is no such type."""
     if left.type == right.type:
         return left.type
     fields = (pa.schema([field.with_name("key")]) for field in (left, right))

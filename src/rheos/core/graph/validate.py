@@ -1,6 +1,6 @@
-"""What must hold of a program, checked while it is written: pure functions that raise ProgramErrors.
+"""Checks of a program while it is being written: pure functions that raise ProgramErrors.
 
-They know no place in the user's code; who calls them adds it.
+They do not know the place in the user's code; the caller adds it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _spell_keys(keys: Sequence[str], kinds: Sequence[str]) -> str:
 
 
 def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
-    """Where an input is a stream of changes, the operator takes such, and they keep their order."""
+    """Check that the operator accepts its changelog inputs, and that changes keep their order."""
     changes = None
     for input, type in zip(inputs, types, strict=True):
         if type.changes is not None:
@@ -170,7 +170,7 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
         return
     match spec:
         case ExpressionSpec() | UnionSpec():
-            return  # Where they are written, more is asked.
+            return  # The methods that write them check more.
         case SinkSpec(sink=sink) if sink.takes_changes:
             return
         case OwnSpec() if spec.takes_changes:
@@ -394,7 +394,7 @@ def live_nodes(graph: Graph) -> frozenset[int]:
 
 
 def check_graph(graph: Graph) -> None:
-    """What can only be said of the whole: there is a sink, and uids are unique."""
+    """Check the program as a whole: it has a sink, and its uids are unique."""
     if not any(isinstance(node.spec, SinkSpec) for node in graph.nodes):
         raise ProgramError(
             "the program has no sinks, so nothing would come of it",

@@ -23,12 +23,12 @@ class WatermarkGenerator:
     """
 
     def on_event(self, record: Any, timestamp: int) -> int | None:
-        """Called for each record of the split, in their order. The watermark behind the record, in ms
-        since the epoch: no record of that time or before will come. None says nothing, and it never
-        goes back."""
+        """Return the watermark after the record, in ms since the epoch: no record of that time or
+        earlier will arrive. None keeps the current one, and a watermark never decreases. Called for
+        each record of the split, in order."""
         return None
 
     def on_periodic(self, now_ms: int) -> int | None:
-        """Called every `period=` with the wall clock, in ms since the epoch; not in batch. What it
-        gives depends on when rows come, and so does what is late behind it."""
+        """Return the watermark at a processing time, in ms since the epoch. Called every `period=`, but
+        not in batch. The result depends on when rows arrive, and so does the lateness of rows."""
         return None

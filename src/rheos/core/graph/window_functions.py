@@ -1,6 +1,4 @@
-"""What users derive from to say which windows a record is in, when these fire, and what they then let
-go of: assigners, triggers and evictors; and the contexts that these are handed.
-"""
+"""Base classes of the user's window assigners, triggers and evictors, and their contexts."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ GLOBAL = TimeWindow(MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS)
 
 
 class TriggerResult(Enum):
-    """What becomes of a window."""
+    """The action for a window."""
 
     CONTINUE = (False, False)
     """Nothing, for now."""
     FIRE = (True, False)
-    """It gives its result, and keeps what it holds."""
+    """The window emits its result, and keeps its records."""
     PURGE = (False, True)
-    """What it holds is dropped, without a result."""
+    """The window drops its records, without a result."""
     FIRE_AND_PURGE = (True, True)
 
     @property
     def fires(self) -> bool:
-        """Whether the window gives its result."""
+        """Whether the window emits its result."""
         return self.value[0]
 
     @property
@@ -39,7 +37,7 @@ class TriggerResult(Enum):
 
 
 class TriggerContext(Protocol):
-    """What a trigger is handed: one key and window."""
+    """The context of a trigger, for one key and window."""
 
     key: Any
     window: TimeWindow
@@ -61,16 +59,16 @@ class TriggerContext(Protocol):
         ...
 
     def merged(self) -> Iterator[TimeWindow]:
-        """In `on_merge`: the windows that have become one. While it stands at one of them, the
-        trigger's state is that window's; behind the last it is that of the new window."""
+        """Iterate in `on_merge` over the windows that were merged. At each of them, the trigger's state
+        is that window's; after the last, it is the state of the new window."""
         ...
 
 
 class Trigger:
-    """Says when a window gives its result, and when what it holds is dropped.
+    """Decides when a window emits its result, and when it drops its records.
 
-    State is declared as class attributes, as in a KeyedProcessFunction; it is kept by key and window.
-    It is dropped, and the window's timers are no more of account, when the window is over.
+    State is declared as class attributes, as in a KeyedProcessFunction, and kept by key and window.
+    When the window ends, its state and its timers are dropped.
 
     ```python
     class AtAnAlarm(rh.Trigger):
@@ -123,7 +121,7 @@ class Element(NamedTuple):
 
 
 class EvictorContext(Protocol):
-    """What an evictor is handed: one key and window, as it fires."""
+    """The context of an evictor, for one key and a window that fires."""
 
     key: Any
     """The key's value, or a tuple of the values where there are several key columns."""
@@ -147,7 +145,7 @@ class Evictor:
     """
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Called before the result is computed: of what it gives back."""
+        """Return the elements to compute the result from. Called before the result is computed."""
         return elements
 
     def evict_after(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
@@ -156,7 +154,7 @@ class Evictor:
 
 
 class AssignerContext(Protocol):
-    """What an assigner is handed."""
+    """The context of an assigner."""
 
     @property
     def processing_time(self) -> int:
@@ -186,5 +184,6 @@ class WindowAssigner:
         raise NotImplementedError
 
     def default_trigger(self) -> Trigger | None:
-        """What fires its windows where the program does not say. None: the end of the window."""
+        """Return the trigger of its windows if the program specifies none. With None, they fire at
+        their ends."""
         return None

@@ -1,4 +1,4 @@
-"""What the user says of time: windows, watermarks, durations. Frozen; the logic is in `operators`."""
+"""The user's descriptions of windows and watermarks. Frozen; the logic is in `operators`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rheos.core.times import TimeColumn, Unit
 
 
 class Window(ABC):
-    """How the rows of each key are cut into windows, as the user says it. Its text is what she wrote.
+    """The user's description of windows over the rows of each key. Its string form is the user's code.
 
-    What it means is said by the kind of window that it names (`operators/window/kinds.py`).
+    The kind of window that it names implements it (`operators/window/kinds.py`).
     """
 
     time: Time = "event_time"
@@ -45,7 +45,7 @@ class Window(ABC):
 
 
 _MOST_WINDOWS = 100_000
-"""In so many windows at the most a row may be: a day by the second."""
+"""Maximum number of windows of a row: enough for a day, sliding by the second."""
 
 
 def _check_count(window: Window, windows: int, finer: str) -> None:
@@ -239,8 +239,8 @@ class Sliding(_OnGrid):
 
 @dataclass(frozen=True, repr=False)
 class Cumulating(_ByCalendar):
-    """Windows that grow by `step` up to `max`, and begin anew: `Cumulating("1d", step="1h")` gives the
-    first hour of the day, the first two hours, and so on to the whole day.
+    """Windows that grow by `step` up to `max`, and start again: `Cumulating("1d", step="1h")` has a
+    window for the first hour of the day, one for the first two hours, and so on up to the whole day.
 
     Args:
         max: the length of the longest window; a multiple of `step`, or ProgramError is raised.
@@ -308,8 +308,8 @@ class Session(Window):
 
     Args:
         gap: a duration; or each row's own: a Polars expression of a duration or of ms, or a function of
-            the record that gives one. Then a session ends with the latest end of its rows. A gap that
-            is not positive raises ProgramError, and where it is a row's own, InputError with the row.
+            the record that returns one. Then a session ends with the latest end of its rows. A gap that
+            is not positive raises ProgramError or, if it is a row's own, InputError with the row.
         time: "event_time", or "processing_time" for the wall clock.
     """
 
@@ -323,7 +323,7 @@ class Session(Window):
 
     @property
     def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:
-        """Where each row says its own."""
+        """The gap if each row has its own; otherwise None."""
         gap = self.gap
         return None if isinstance(gap, str | timedelta) else gap
 
@@ -370,7 +370,7 @@ class GlobalWindows(Window):
 
 
 class CountWindow(Window):
-    """Windows of so many rows of each key, whatever their times."""
+    """Windows of a number of rows of each key, whatever their times."""
 
     kind: ClassVar[str] = "count"
 
@@ -396,9 +396,9 @@ class CountWindow(Window):
 
 @dataclass(frozen=True)
 class CountTumbling(CountWindow):
-    """Windows of so many rows of a key, one after the other: `CountTumbling(100)`.
+    """Consecutive windows of a number of rows of a key: `CountTumbling(100)`.
 
-    Rows are counted as they come. A window that is not full when the input ends gives nothing.
+    Rows are counted as they arrive. A window that is not full when the input ends has no result.
     """
 
     size: int
@@ -439,13 +439,13 @@ class CountSliding(CountWindow):
 
 @dataclass(frozen=True)
 class Watermark:
-    """How the event time of a source is known, and how far behind it may run.
+    """The event time of a source, and the bound on its disorder.
 
     Made by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
     `on` names the event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or
-    an int64 of ms since the epoch. Other numbers since the epoch, floats too, say their `unit` ("s",
-    "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it,
-    otherwise it is read as UTC).
+    an int64 of ms since the epoch. Other numbers since the epoch, floats too, need their `unit` ("s",
+    "ms", "us", "ns"). Strings need their `format` ("%Y-%m-%d %H:%M:%S"; with "%z" if they contain a
+    zone, otherwise they are read as UTC).
     """
 
     on: str | None
@@ -456,7 +456,7 @@ class Watermark:
     format: str | None = None
     max_drift: Duration | None = None
     when: pl.Expr | None = field(default=None, compare=False)
-    """Of a punctuated one: the condition of the rows that say how far event time has come."""
+    """The condition of rows that advance event time, if it is punctuated."""
     generated_by: WatermarkGenerator | None = field(default=None, compare=False)
     period: Duration | None = None
     record: type | None = None
@@ -476,16 +476,17 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Rows come at most `bound` behind the latest one of their split; later ones are late.
+        """Event time with bounded disorder: rows that are more than `bound` older than the latest one
+        of their split are late.
 
-        A split that gives no rows for `idle_after` (processing time) steps aside. One that is ahead of
-        the slowest by more than `max_drift` (event time) is not read until that has come closer, so
-        that what waits for the slowest stays small; needs `idle_after`.
+        A split without rows for `idle_after` (processing time) is ignored. If a split is more than
+        `max_drift` (event time) ahead of the slowest one, it is not read until the slowest comes
+        closer. So the number of rows that wait for the slowest stays small. This needs `idle_after`.
 
-        A row that is more than `max_ahead` ahead of the latest time of its split is rejected: it goes
+        A row that is more than `max_ahead` later than the latest time of its split is rejected: it goes
         to the side output "rejected", and is counted (`ahead`). So a single timestamp far in the future
-        does not make all later rows late. Choose it longer than a split may pause: a split has moved on
-        only when a hundred rows in a row agree.
+        does not make all later rows late. Choose it longer than a split may pause: only a hundred such
+        rows in succession advance the split.
         """
         return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
@@ -516,8 +517,8 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Event time comes as far as the latest row for which a condition holds, less `bound`; other
-        rows say nothing of it. Rows of earlier times behind it in its split are late.
+        """Event time that only rows advance for which a condition holds: it is the time of the latest
+        such row, less `bound`. Later rows of the split with earlier times are late.
 
         ```python
         rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
@@ -580,13 +581,13 @@ class Watermark:
 
     @property
     def column(self) -> TimeColumn:
-        """What event time is read from; not asked where that is when a row was read."""
+        """The column that event time is read from. Not called for ingestion time."""
         assert self.on is not None
         return TimeColumn(self.on, self.unit, self.format)
 
     @property
     def read_from(self) -> str:
-        """Where event time comes from, in words."""
+        """The origin of event time, in words."""
         return "when a row is read" if self.on is None else self.on
 
     @property
