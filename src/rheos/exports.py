@@ -112,7 +112,8 @@ from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WaySte
 from rheos.ops.lineage.asking import WhyResult, why
 from rheos.ops.savepoints import new_savepoint, savepoint
 from rheos.runtimes.host.load_once import load_once
-from rheos.runtimes.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus
+from rheos.runtimes.job_handle import JobHandle
 
 __all__ = [
     "Accumulated",

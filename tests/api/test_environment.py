@@ -20,7 +20,8 @@ from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.runtimes.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
+from rheos.runtimes.job_handle import JobHandle
 from tests.api.programs import events, refused
 
 

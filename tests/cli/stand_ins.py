@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
@@ -14,11 +11,24 @@ from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Cost
-from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.readings import Reading
 from rheos.core.protocol.stacks import StackProfile
 from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus, OperatorStatus
+from rheos.runtimes.job_handle import JobHandle
+from rheos.runtimes.job_operations import (
+    DoneAnswer,
+    DriverOperation,
+    GetCheckpoints,
+    GetEvents,
+    GetHistory,
+    GetStory,
+    ProfileSubtask,
+    RescaleJob,
+    SavepointAnswer,
+    StopJob,
+    TakeSavepoint,
+)
 
 STATUS = JobStatus(
     JobId("job"),
@@ -113,7 +123,7 @@ EVENTS = (
 STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED CancelRequested()")
 
 
-class StandIn:
+class StandIn(JobHandle):
     """A job that ends when it is asked to. Savepoints wait for `allowed`."""
 
     def __init__(self) -> None:
@@ -138,40 +148,41 @@ class StandIn:
         self.asked.append(("cancel",))
         self.over.set()
 
-    def savepoint(self, directory: str | None = None) -> str:
+    def ask(self, operation: DriverOperation[Any]) -> Any:
+        match operation:
+            case TakeSavepoint(directory=directory):
+                return SavepointAnswer(self._savepoint(directory))
+            case StopJob(directory=directory, drain=drain):
+                self._stop(directory, drain)
+                return SavepointAnswer(f"{directory}/savepoint-1")
+            case RescaleJob(parallelism=parallelism):
+                self.asked.append(("rescale", parallelism))
+                return DoneAnswer()
+            case ProfileSubtask(subtask=subtask, seconds=seconds):
+                self.asked.append(("profile", subtask, round(seconds * 1000)))
+                stacks = {"step (engine.py:1);count (job.py:7)": 3, "step (engine.py:1)": 1}
+                return StackProfile(subtask=subtask, every_ms=10, samples=4, stacks=stacks)
+            case GetCheckpoints():
+                return [INFO]
+            case GetHistory():
+                return HISTORY
+            case GetEvents():
+                return list(EVENTS)
+            case GetStory():
+                return list(STORY)
+            case _:
+                raise NotImplementedError(operation)
+
+    def _stop(self, directory: str | None, drain: bool) -> None:
+        self.asked.append(("stop", directory, drain))
+        self.over.set()
+
+    def _savepoint(self, directory: str | None) -> str:
         self.asked.append(("savepoint", directory))
         assert self.allowed.wait(20)
         if self.savepoint_failure is not None:
             raise self.savepoint_failure
         return f"{directory}/savepoint-1"
 
-    def rescale(self, parallelism: int) -> None:
-        self.asked.append(("rescale", parallelism))
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        self.asked.append(("profile", subtask, duration_ms(duration)))
-        stacks = {"step (engine.py:1);count (job.py:7)": 3, "step (engine.py:1)": 1}
-        return StackProfile(subtask=subtask, every_ms=10, samples=4, stacks=stacks)
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        self.asked.append(("stop", directory, drain))
-        self.over.set()
-        return f"{directory}/savepoint-1"
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return (INFO,)
-
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        return {}
-
     def figures(self) -> JobFigures:
         return FIGURES
-
-    def history(self) -> HistoryView:
-        return HISTORY
-
-    def events(self) -> Sequence[JobEvent]:
-        return EVENTS
-
-    def story(self) -> Sequence[str]:
-        return STORY

@@ -13,7 +13,10 @@ HEAVY = (
         "rheos.ops.debugging",
         "rheos.core.graph",
         "rheos.sql",
-        "rheos.runtimes",
+        "rheos.runtimes.continuous",
+        "rheos.runtimes.driver",
+        "rheos.runtimes.job",
+        "rheos.runtimes.spark",
     ),
 )
 HELP = """

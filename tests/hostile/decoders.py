@@ -35,6 +35,7 @@ from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.ops.control import commands
 from rheos.ops.control.processes import this_process
 from rheos.runtimes.continuous import control
+from rheos.runtimes.job_operations import JOB_OPERATIONS, ProfileSubtask, TakeSavepoint
 from tests.cli.stand_ins import FIGURES, HISTORY, STATUS, outline
 from tests.formats.examples import EXAMPLES
 
@@ -95,11 +96,21 @@ def _batch(data: bytes) -> Any:
     return batch.column("s").cast(pa.binary()).to_pylist()
 
 
+_ANSWERS = [
+    _bounded(commands.answer_decoder(operation).decode, MalformedError) for operation in JOB_OPERATIONS
+]
+
+
+def _of_any_operation(data: bytes) -> Any:
+    """Decode an answer to each operation of the table. Return the first that the bytes are."""
+    return next((found for decode in _ANSWERS if (found := decode(data)) is not None), None)
+
+
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "from a worker": _bounded(control.from_worker.decode, MalformedError),
     "from the driver": _bounded(control.from_driver.decode, MalformedError),
-    "request": _bounded(commands.request_decoder.decode, MalformedError),
-    "answer": _bounded(commands.answer_decoder.decode, MalformedError),
+    "request": _bounded(commands.request_decoder(JOB_OPERATIONS).decode, MalformedError),
+    "answer": _of_any_operation,
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),
     "header": _bounded(wire.decode_header, TransportError),
     "credit": _bounded(wire.decode_credit, TransportError),
@@ -215,12 +226,15 @@ def _true_messages() -> dict[str, list[bytes]]:
             pack(control.Welcome(at, ["tcp://a:1", "tcp://b:2"])),
             pack(messages.TriggerCheckpoint(attempt=at, checkpoint=CheckpointId(3), savepoint="/s")),
         ],
-        "request": [pack(commands.TakeSavepoint(job=JobId("j"), directory="/s"))],
+        "request": [
+            commands.encoded_request(_JOB, TakeSavepoint(directory="/s")),
+            commands.encoded_request(_JOB, ProfileSubtask(subtask=1, seconds=0.5)),
+        ],
         "answer": [
-            pack(commands.Status(status=STATUS)),
-            pack(commands.TheFigures(figures=FIGURES)),
-            pack(commands.TheHistory(history=HISTORY)),
-            pack(commands.ThePlan(plan=outline())),
+            pack(commands.Answered(STATUS)),
+            pack(commands.Answered(FIGURES)),
+            pack(commands.Answered(HISTORY)),
+            pack(commands.Answered(outline())),
             pack(commands.Refused(error=failure)),
         ],
         "error": [pack(failure)],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rheos.ops.control.registry import Registry
 from rheos.ops.dashboard.openapi import document
-from rheos.ops.dashboard.operations import OPERATIONS
+from rheos.ops.dashboard.operations import operations
 from rheos.ops.dashboard.replays import ReplayProcesses
 from tests.cli.stand_ins import StandIn
 from tests.ops.dashboard.conftest import OPERATOR, Asking, asking, job, stored
@@ -62,7 +62,7 @@ def stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job is there to be asked again, and no program is run."""
     monkeypatch.setattr(ReplayProcesses, "ask", lambda *_: msgspec.Raw(b"{}"))
     monkeypatch.setattr(StandIn, "cancel", lambda _: None)
-    monkeypatch.setattr(StandIn, "stop", lambda *_, drain: "/data/savepoint-1")
+    monkeypatch.setattr(StandIn, "_stop", lambda *_: None)
 
 
 def fields_of(operation: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def fields_of(operation: Any) -> dict[str, Any]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Any, bytes, str]:
-    operation = draw(st.sampled_from(OPERATIONS))
+    operation = draw(st.sampled_from(operations()))
     text = st.sampled_from(HOSTILE) | st.text(max_size=8).map(lambda t: json.dumps(t).encode())
     names = sorted(fields_of(operation))
     chosen = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
@@ -103,7 +103,7 @@ VALID: dict[str, dict[str, Any]] = {
 def test_no_value_of_a_field_is_a_defect_of_ours(asking: Asking, job: StandIn) -> None:
     """Each field and parameter of each operation with each value, the others as they should be."""
     asked = 0
-    for operation in OPERATIONS:
+    for operation in operations():
         for name in fields_of(operation):
             others = {n: v for n, v in VALID.get(operation.name, {}).items() if n != name}
             known = [json.dumps(n).encode() + b":" + json.dumps(v).encode() for n, v in others.items()]
@@ -142,6 +142,6 @@ def answered(asking: Asking, operation: Any, body: bytes, query: str) -> None:
 
 
 def test_the_fields_that_are_drawn_are_those_of_the_table() -> None:
-    for operation in OPERATIONS:
+    for operation in operations():
         expected = [] if operation.body is None else operation.body.__struct_encode_fields__
         assert sorted(fields_of(operation)) == sorted(expected)

@@ -14,10 +14,11 @@ import pytest
 import zmq
 
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.commands import GetStatus, JobClient, encode
+from rheos.ops.control.commands import JobClient, encoded_request
 from rheos.ops.control.controlled import ControlledJob
 from rheos.ops.control.registry import Registry
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_operations import GetStatus
 from tests.cli.stand_ins import STATUS, StandIn, outline
 
 NESTED = b"\x91" * 2_000 + b"\xc0"
@@ -45,7 +46,7 @@ def test_it_listens_where_only_its_user_can_connect(job: ControlledJob) -> None:
     [
         [NESTED],
         [b"", NESTED],
-        [b"", encode(GetStatus(job=JobId("job")))],
+        [b"", encoded_request(JobId("job"), GetStatus())],
         [b""] * 1000,
         [b"", b"", b"", b""],
     ],

@@ -44,7 +44,8 @@ from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
 from rheos.core.site import call_site, located
-from rheos.runtimes.job import JobHandle, JobResult, Runtime
+from rheos.runtimes.job import JobResult
+from rheos.runtimes.job_handle import JobHandle, Runtime
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from rheos.api.partial_settings import PartialSettings
 from rheos.core.site import call_site
-from rheos.runtimes.job import JobHandle, JobStatus
+from rheos.runtimes.job import JobStatus
+from rheos.runtimes.job_handle import JobHandle
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment

@@ -23,7 +23,8 @@ from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import MIB, NewAggregates, StateConfig
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.runtimes.job import AlertConfig, JobConfig, Runtime, ScalingBounds
+from rheos.runtimes.job import AlertConfig, JobConfig, ScalingBounds
+from rheos.runtimes.job_handle import Runtime
 
 _DEFAULT_PARALLELISM = 4
 _LEAST_STATE_BYTES = MIB

@@ -22,7 +22,7 @@ from rheos.core.checkpoint.config import RestartStrategy
 from rheos.core.protocol.durations import Duration
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import redacted_repr
-from rheos.runtimes.job import Runtime
+from rheos.runtimes.job_handle import Runtime
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]

@@ -8,18 +8,11 @@ from typing import Annotated
 
 import typer
 
-from rheos.cli.options import duration
+from rheos.cli.operations import add_commands
+from rheos.cli.options import Job, Json, Timeout
 
 app = typer.Typer()
 
-Job = Annotated[
-    str,
-    typer.Argument(
-        metavar="JOB",
-        help="Its id or name, a beginning of these, or its process id; JOB@DIRECTORY where several "
-        "have the same.",
-    ),
-]
 Directory = Annotated[
     str | None,
     typer.Argument(
@@ -27,10 +20,6 @@ Directory = Annotated[
         help="Where to make the savepoint's folder: a path or an fsspec URL.",
         show_default="below the job's checkpoint directory",
     ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Timeout = Annotated[
-    str, typer.Option(callback=duration, help="How long to wait for it, such as 30s or 2h.")
 ]
 
 
@@ -161,22 +150,6 @@ def logs(
     raise typer.Exit(show_logs(job, follow=follow, lines=lines, level=level.value, as_json=json))
 
 
-@app.command()
-def profile(
-    job: Job,
-    subtask: Annotated[int, typer.Option(min=0, help="Which, from 0.")] = 0,
-    for_: Annotated[
-        str, typer.Option("--for", metavar="DURATION", callback=duration, help="How long to look.")
-    ] = "10s",
-    json: Json = False,
-) -> None:
-    """Print where a subtask of a running job spends its time, as folded stacks: for speedscope, or
-    flamegraph.pl."""
-    from rheos.cli.jobs import profile_subtask
-
-    raise typer.Exit(profile_subtask(job, subtask, for_, json))
-
-
 @app.command("why-not")
 def why_not(
     job: Job,
@@ -203,14 +176,6 @@ def why_not(
 
 
 @app.command()
-def savepoint(job: Job, directory: Directory = None, timeout: Timeout = "10m") -> None:
-    """Take a savepoint of a running job, which goes on. Prints the savepoint's folder."""
-    from rheos.cli.jobs import take_savepoint
-
-    raise typer.Exit(take_savepoint(job, directory, timeout))
-
-
-@app.command()
 def stop(
     job: Job,
     directory: Directory = None,
@@ -233,26 +198,4 @@ def stop(
     raise typer.Exit(stop_job(job, directory, with_savepoint, drain, timeout))
 
 
-@app.command()
-def rescale(
-    job: Job,
-    parallelism: Annotated[
-        int,
-        typer.Option(help="How many subtasks each operator is to have.", show_default=False),
-    ],
-    timeout: Timeout = "10m",
-) -> None:
-    """Have a running job go on with another parallelism, from a checkpoint that is taken for it. The
-    driver stays, and nothing is lost or repeated. A job that is started again as before keeps it."""
-    from rheos.cli.jobs import rescale_job
-
-    raise typer.Exit(rescale_job(job, parallelism, timeout))
-
-
-@app.command()
-def cancel(job: Job, timeout: Timeout = "90s") -> None:
-    """Stop a job as it is. It can go on from its last checkpoint, where it has a checkpoint
-    directory."""
-    from rheos.cli.jobs import cancel_job
-
-    raise typer.Exit(cancel_job(job, timeout))
+add_commands(app)

@@ -57,7 +57,7 @@ def events_table(shown: list[ShownEvent]) -> Table:
 def _known(wanted: str) -> list[JobEvent]:
     """Return the events of a job that runs or has ended on this machine."""
     try:
-        return of_known(wanted, lambda record: JobClient(record).events(), stored_event_log)
+        return of_known(wanted, lambda record: list(JobClient(record).events()), stored_event_log)
     except ConfigurationError:
         ended = find_ended(wanted, Registry())
         if ended is None:

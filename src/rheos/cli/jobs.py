@@ -32,6 +32,7 @@ from rheos.ops.control.job_list import (
 from rheos.ops.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
 from rheos.runtimes.host.stores import there_is
 from rheos.runtimes.job import CheckpointInfo
+from rheos.runtimes.job_operations import JobOperation, StopJob
 
 T = TypeVar("T")
 _GONE_WITHIN_S = 10.0
@@ -69,69 +70,53 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
     return reported(show)
 
 
-def take_savepoint(wanted: str, directory: str | None, timeout: str) -> int:
-    def take() -> int:
-        record = find(wanted)
-        client = JobClient(record, duration_ms(timeout) / 1000)
-        say(awaited(record, lambda: client.savepoint(_place(directory))))
-        return 0
-
-    return reported(take)
-
-
 def stop_job(
     wanted: str, directory: str | None, with_savepoint: bool, drain: bool, timeout: str
 ) -> int:
-    def stop() -> int:
-        if not with_savepoint:
-            print(
-                "say how: `rheos stop JOB --savepoint [DIR]` keeps all that the job has done, and "
-                "`rheos cancel JOB` stops it as it is, at its last checkpoint",
-                file=sys.stderr,
-            )
-            return MISUSED
+    """Stop a job with a savepoint, if the caller has confirmed it by `--savepoint`."""
+    if not with_savepoint:
+        print(
+            "say how: `rheos stop JOB --savepoint [DIR]` keeps all that the job has done, and "
+            "`rheos cancel JOB` stops it as it is, at its last checkpoint",
+            file=sys.stderr,
+        )
+        return MISUSED
+    place = None if directory is None else absolute(directory)
+    return operate(wanted, StopJob(directory=place, drain=drain), timeout)
+
+
+def operate(
+    wanted: str, operation: JobOperation[T], timeout: str | None, *, as_json: bool = False
+) -> int:
+    """Ask a running job for an operation, and print the answer.
+
+    Args:
+        wanted: names the job, as in `find_job`.
+        operation: the operation, with its arguments.
+        timeout: how long the command waits; `None` for as long as the operation itself takes, and some
+            time more.
+        as_json: whether the answer is printed as JSON, although it has a text.
+    """
+
+    def run() -> int:
         record = find(wanted)
-        client = JobClient(record, duration_ms(timeout) / 1000)
-        say(awaited(record, lambda: client.stop(_place(directory), drain=drain)))
-        _wait_until_gone(record)
-        return 0
-
-    return reported(stop)
-
-
-def rescale_job(wanted: str, parallelism: int, timeout: str) -> int:
-    def rescale() -> int:
-        record = find(wanted)
-        client = JobClient(record, duration_ms(timeout) / 1000)
-        awaited(record, lambda: client.rescale(parallelism))
-        say(f"{record.job} runs with parallelism {parallelism}", error=True)
-        return 0
-
-    return reported(rescale)
-
-
-def profile_subtask(wanted: str, subtask: int, length: str, as_json: bool) -> int:
-    def profile() -> int:
-        for_ms = duration_ms(length)
-        found = JobClient(find(wanted), for_ms / 1000 + _PATIENCE_S).profile(subtask, for_ms)
-        if as_json:
-            print(json.dumps(msgspec.to_builtins(found), indent=2))
+        if timeout is None:
+            answer = JobClient(record, operation.lasts_s + _PATIENCE_S).ask(operation)
         else:
-            say_lines(found.folded().rstrip("\n"))
+            client = JobClient(record, duration_ms(timeout) / 1000)
+            answer = awaited(record, lambda: client.ask(operation))
+        text = operation.text(answer)
+        if operation.reports and (as_json or text is None):
+            print(json.dumps(msgspec.to_builtins(answer, str_keys=True), indent=2))
+        elif text is not None:
+            (say_lines if operation.reports else say)(text)
+        if operation.ends_job:
+            _wait_until_gone(record)
+        if (note := operation.note(record.job)) is not None:
+            say(note, error=True)
         return 0
 
-    return reported(profile)
-
-
-def cancel_job(wanted: str, timeout: str) -> int:
-    def cancel() -> int:
-        record = find(wanted)
-        awaited(record, JobClient(record, duration_ms(timeout) / 1000).cancel)
-        _wait_until_gone(record)
-        say(f"cancelled {record.job}", error=True)
-        return 0
-
-    return reported(cancel)
+    return reported(run)
 
 
 def reported(command: Callable[[], int]) -> int:
@@ -171,11 +156,6 @@ def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[s
             raise
         return stored(ended.job, ended.checkpoint_dir)
     return running(record)
-
-
-def _place(directory: str | None) -> str | None:
-    """As the driver understands it, whatever its working directory."""
-    return None if directory is None else absolute(directory)
 
 
 def _wait_until_gone(record: JobRecord) -> None:
@@ -224,7 +204,7 @@ def jobs_table(seen: list[ListedJob]) -> Table:
 
 def _of_known(wanted: str) -> list[CheckpointInfo]:
     """Return the checkpoints of a running job, or of one that has ended here."""
-    return of_known(wanted, lambda record: JobClient(record).checkpoints(), stored_checkpoints)
+    return of_known(wanted, lambda record: list(JobClient(record).checkpoints()), stored_checkpoints)
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:

@@ -77,6 +77,17 @@ def _checked(value: str | None, read: Callable[[str], object]) -> str | None:
     return value
 
 
+Job = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="Its id or name, a beginning of these, or its process id; JOB@DIRECTORY where several "
+        "have the same.",
+    ),
+]
+Timeout = Annotated[
+    str, typer.Option(callback=duration, help="How long to wait for it, such as 30s or 2h.")
+]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
 Arguments = Annotated[
     list[str] | None,

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rheos.cli.control import Job
 from rheos.cli.options import (
     PASSES_ARGUMENTS_ON,
     AllowDropped,
     Arguments,
     File,
+    Job,
     Json,
     NewAggregatesOption,
     Param,

@@ -23,7 +23,7 @@ from rheos.ops.control.job_logs import LogStream
 from rheos.ops.control.metrics_port import MetricsPort
 from rheos.ops.control.otlp_export import OtlpExport
 from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
-from rheos.runtimes.job import JobHandle
+from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.spark import early_start
 
 

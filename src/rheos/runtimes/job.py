@@ -1,13 +1,12 @@
-"""A job as those see it who start, watch and end it: its settings, status, result, handle, and the
-runtime that takes a plan and gives a running job."""
+"""Values that describe a job: its settings, its status and its result."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,18 +14,11 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.checkpoint.log_entries import JobCounts
 from rheos.core.checkpoint.upgrade import Upgrade
-from rheos.core.errors import ConfigurationError
-from rheos.core.metrics.event_log import JobEvent
 from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.metrics.history import HistoryConfig
-from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures
-from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import LAPS, Cost
-from rheos.core.protocol.durations import Duration
 from rheos.core.protocol.ids import JobId, JobKey, OperatorId
-from rheos.core.protocol.stacks import StackProfile
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import host_alone, redacted, redacted_repr
 from rheos.core.task.config import TaskConfig
@@ -367,125 +359,3 @@ class JobResult:
             if status.name == operator and name in status.accumulated:
                 total = total.plus(status.accumulated[name])
         return total
-
-
-class JobHandle(Protocol):
-    """A running job. Its methods may be called from any thread."""
-
-    def status(self) -> JobStatus: ...
-
-    def wait(self, timeout_s: float | None = None) -> JobResult:
-        """Returns when the job has ended. Raises the RheosError that ended it, TimeoutError."""
-        ...
-
-    def cancel(self) -> None:
-        """Stops the job: no further output is committed. Returns when it has stopped."""
-        ...
-
-    def savepoint(self, directory: str | None = None) -> str:
-        """Takes a savepoint while the job goes on, in a new folder below `directory` (None: below the
-        job's checkpoint directory), and returns that folder. Raises CheckpointError where it failed, or
-        the job ended before; the job itself goes on."""
-        ...
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        """Takes a savepoint and stops the job: all up to it is committed, and nothing after it. With
-        `drain` the input ends first: windows fire, and the job finishes. Returns the savepoint's
-        folder. Where it fails, the job goes on, and CheckpointError is raised."""
-        ...
-
-    def rescale(self, parallelism: int) -> None:
-        """Has the running job go on with another parallelism, from a checkpoint that is taken for it,
-        in the same driver; returns when it runs with it. A job that is killed and started again as
-        before keeps it. Raises ConfigurationError where the job cannot run with it, CheckpointError
-        where it does not run just now, or the checkpoint failed: it goes on as it was."""
-        ...
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        """Where a subtask spends its time: its stack, looked at every 10 ms for so long, as it works.
-        Raises ConfigurationError where there is no such subtask, or another profile is under way,
-        TransportError where the subtask ended meanwhile."""
-        ...
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        """The checkpoints that are kept, the oldest first."""
-        ...
-
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        """Hands over what its collect sinks have gathered since the last call, by the checkpoints that
-        are complete; it is no part of the result any more. A job that takes no checkpoints has
-        nothing before its end."""
-        ...
-
-    def figures(self) -> JobFigures:
-        """All figures of the job as they are now, by operator, subtask and edge."""
-        ...
-
-    def history(self) -> HistoryView:
-        """What its figures were: fine for an hour, coarse for a week, with those of earlier drivers."""
-        ...
-
-    def events(self) -> Sequence[JobEvent]:
-        """Return the event log, the newest first: what happened under all drivers of the job."""
-        ...
-
-    def story(self) -> Sequence[str]:
-        """Return the protocol trace of this driver, for developers: which event led to which actions, a
-        line each, the oldest first; the last thousand."""
-        ...
-
-
-class WithoutCheckpoints:
-    """The part of a JobHandle that jobs without checkpoints refuse."""
-
-    def savepoint(self, directory: str | None = None) -> str:
-        raise self._refusal()
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        raise self._refusal()
-
-    def rescale(self, parallelism: int) -> None:
-        raise ConfigurationError(
-            "this job cannot be rescaled: it runs to its end and takes no checkpoints",
-            hint='run it with runtime="continuous", or start it again with another parallelism',
-        )
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        raise ConfigurationError(
-            "this job has no subtasks that run on: Spark runs it in tasks of its own",
-            hint='run it with runtime="continuous"; or profile its functions by themselves',
-        )
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return ()
-
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        return {}
-
-    def history(self) -> HistoryView:
-        return HistoryView.nothing()
-
-    def events(self) -> Sequence[JobEvent]:
-        return ()
-
-    def story(self) -> Sequence[str]:
-        return ()
-
-    def _refusal(self) -> ConfigurationError:
-        return ConfigurationError(
-            "this job takes no savepoints: it runs to its end and keeps no state",
-            hint='run it with runtime="continuous", or cancel it',
-        )
-
-
-class Runtime(Protocol):
-    """Executes plans."""
-
-    def submit(
-        self, plan: PhysicalPlan, config: JobConfig, listener: Callable[[JobStatus], None] | None = None
-    ) -> JobHandle:
-        """Starts the plan. Raises ConfigurationError where the surroundings do not allow it.
-
-        `listener` is called about once a second from a thread of the runtime.
-        """
-        ...

@@ -16,11 +16,12 @@ from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
+from rheos.ops.control.commands import MAX_REQUEST_BYTES, JobClient, encoded_request
 from rheos.ops.control.controlled import ControlledJob, ControlledRuntime
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_operations import GetStatus
 from tests.cli.stand_ins import INFO, STATUS, STORY, StandIn, outline
 
 
@@ -145,8 +146,8 @@ def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
 @pytest.mark.parametrize(
     "request_of",
     [
-        lambda found: b"guessed" + encode(GetStatus(job=found.job)),
-        lambda found: found.token.encode() + encode(GetStatus(job=JobId("another"))),
+        lambda found: b"guessed" + encoded_request(found.job, GetStatus()),
+        lambda found: found.token.encode() + encoded_request(JobId("another"), GetStatus()),
         lambda found: found.token.encode() + b"\xc1 no msgpack",
         lambda found: b"x" * (MAX_REQUEST_BYTES + 1),
     ],

@@ -26,7 +26,8 @@ from rheos.ops.control.controlled import ControlledRuntime
 from rheos.ops.control.job_list import job_object, listed_jobs
 from rheos.ops.control.registry import Registry, find_job
 from rheos.ops.dashboard.readiness import Readiness
-from rheos.runtimes.job import JobConfig, JobHandle, JobResult, JobState
+from rheos.runtimes.job import JobConfig, JobResult, JobState
+from rheos.runtimes.job_handle import JobHandle
 from tests.cli.stand_ins import STATUS, StandIn
 
 Meanwhile = Callable[[Callable[[], None]], None]

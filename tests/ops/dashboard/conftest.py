@@ -18,11 +18,12 @@ from starlette.testclient import TestClient
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control.controlled import ControlledJob
 from rheos.ops.control.job_logs import LogFile
-from rheos.ops.dashboard.access import Access, Audit, Holder, Role
+from rheos.ops.dashboard.access import Access, Audit, Holder
 from rheos.ops.dashboard.app import Dashboard
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.served import ServedJobs
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_operations import Role
 from tests.cli.stand_ins import StandIn, outline
 from tests.processes import Started
 from tests.waiting import wait_for

@@ -16,10 +16,13 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord
 from rheos.ops.control.started_program import StartedProgram
-from rheos.ops.dashboard.arguments import Meaning, SavepointFolder, SavepointPath, checked, meanings
-from rheos.ops.dashboard.operations import OPERATIONS, Operation, SavepointRequest
+from rheos.ops.dashboard.arguments import SavepointFolder, SavepointPath, body_of, checked, meanings
+from rheos.ops.dashboard.operations import Operation, operations
 from rheos.ops.dashboard.replays import ForkRequest, WhyRequest
 from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.job_operations import Meaning, TakeSavepoint
+
+SAVEPOINT_BODY = body_of(TakeSavepoint)
 
 
 def record(folder: Path, **given: Any) -> JobRecord:
@@ -74,7 +77,7 @@ def folder(tmp_path: Path) -> Path:
 # --- the table --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("operation", operations(), ids=lambda each: each.name)
 def test_every_argument_of_an_operation_has_a_meaning(operation: Operation) -> None:
     """A field or parameter that is named like a path has the rule of one."""
     found = {} if operation.body is None else meanings(operation.body)
@@ -98,7 +101,7 @@ def test_the_paths_of_rest_are_these() -> None:
     """A new one is added here together with its attacks below."""
     found = {
         (operation.name, name, meaning)
-        for operation in OPERATIONS
+        for operation in operations()
         if operation.body is not None
         for name, meaning in meanings(operation.body).items()
         if meaning is not Meaning.TEXT
@@ -172,16 +175,16 @@ def test_a_savepoint_has_to_be_in_the_log_and_below_its_directory(folder: Path) 
 @pytest.mark.parametrize("number", range(13))
 def test_a_savepoint_is_written_nowhere_else(folder: Path, number: int) -> None:
     with pytest.raises(ConfigurationError, match=r"'directory' is .*, which is not below"):
-        checked(SavepointRequest(attacks(folder)[number]), record(folder), [])
+        checked(SAVEPOINT_BODY(directory=attacks(folder)[number]), record(folder), [])
 
 
 @pytest.mark.parametrize("said", ["job/log", "job/state/1", "job"])
 def test_a_savepoint_is_not_written_among_the_files_of_a_job(folder: Path, said: str) -> None:
     if said == "job":
-        assert checked(SavepointRequest(said), record(folder), []).directory
+        assert checked(SAVEPOINT_BODY(directory=said), record(folder), []).directory
         return
     with pytest.raises(ConfigurationError, match="not below"):
-        checked(SavepointRequest(said), record(folder), [])
+        checked(SAVEPOINT_BODY(directory=said), record(folder), [])
 
 
 @pytest.mark.parametrize(
@@ -203,9 +206,9 @@ def test_below_a_url(folder: Path, place: str, said: str, found: str | None) -> 
     job = record(folder, checkpoint_dir=place)
     if found is None:
         with pytest.raises(ConfigurationError, match="not below"):
-            checked(SavepointRequest(said), job, [])
+            checked(SAVEPOINT_BODY(directory=said), job, [])
     else:
-        assert checked(SavepointRequest(said), job, []).directory == found
+        assert checked(SAVEPOINT_BODY(directory=said), job, []).directory == found
 
 
 # --- programs, and values -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.ops.control.job_logs import LogFile
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import Registry
-from rheos.ops.dashboard.operations import OPERATIONS
+from rheos.ops.dashboard.operations import operations
 from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig, JobState
@@ -160,7 +160,7 @@ def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: Stand
     assert asking.audited()[-1]["outcome"] == "CheckpointError: the disk is full"
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.body is not None])
+@pytest.mark.parametrize("operation", [each for each in operations() if each.body is not None])
 def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
     path = operation.path.format(job=asking.key())  # type: ignore[attr-defined]
     status, error = asking.post(path, {}, VIEWER)
@@ -356,7 +356,7 @@ def test_the_document_says_what_there_is(asking: Asking) -> None:
         for path, methods in document["paths"].items()
         for method in methods
     }
-    assert said == {(operation.method, operation.path) for operation in OPERATIONS}
+    assert said == {(operation.method, operation.path) for operation in operations()}
     references = json.dumps(document).split('"#/components/schemas/')[1:]
     assert {each.split('"')[0] for each in references} <= set(document["components"]["schemas"])
 

@@ -24,7 +24,8 @@ from rheos.cli.benchmarks.recorder import (
 from rheos.cli.benchmarks.taps import SINK
 from rheos.core.errors import JobFailedError
 from rheos.core.protocol.state_config import StateConfig
-from rheos.runtimes.job import JobHandle, JobState, JobStatus
+from rheos.runtimes.job import JobState, JobStatus
+from rheos.runtimes.job_handle import JobHandle
 
 _WHOLE = {"0": 0, "-1": -1}
 """Buffer timeouts that are no durations."""

@@ -35,7 +35,8 @@ from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
 from rheos.core.graph.windows import Tumbling, Watermark
 from rheos.core.protocol.state_config import StateConfig
-from rheos.runtimes.job import JobHandle, JobState
+from rheos.runtimes.job import JobState
+from rheos.runtimes.job_handle import JobHandle
 
 ROWS_PER_MS = 1000
 """Rows of a split for each millisecond of event time, at full load."""

@@ -20,7 +20,8 @@ from rheos.core.errors import ConfigurationError, Site
 from rheos.core.graph.validate import unbounded_sources
 from rheos.core.protocol.shown_rows import values_of
 from rheos.core.site import done_for
-from rheos.runtimes.job import JobHandle, JobState, JobStatus
+from rheos.runtimes.job import JobState, JobStatus
+from rheos.runtimes.job_handle import JobHandle
 from rheos.sql.dialect import parse
 from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText

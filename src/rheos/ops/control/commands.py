@@ -1,170 +1,52 @@
-"""What a command says to a running job, and what the job answers.
+"""The client of a running job, and the messages on the job's control socket.
 
-A request is one frame to the endpoint of the job's record: the record's token, then MessagePack; the
-answer is one frame. What comes from a socket stays plain values: nothing is unpickled.
+A request is one frame to the endpoint of the job's record: the record's token, then MessagePack of the
+job's id and an operation of the table `JOB_OPERATIONS`. The answer is one frame. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from functools import cache
+from typing import Any, Generic, TypeVar, Union
 
 import msgspec
 import zmq
 
 from rheos.core.errors import CheckpointError, RheosError, TransportError
-from rheos.core.metrics.event_log import JobEvent
-from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import JobId
-from rheos.core.protocol.stacks import StackProfile
 from rheos.ops.control.processes import Liveness, liveness
 from rheos.ops.control.registry import JobRecord
-from rheos.runtimes.job import CheckpointInfo, JobStatus
+from rheos.runtimes.job import JobStatus
+from rheos.runtimes.job_operations import (
+    CancelJob,
+    GetFigures,
+    GetPlan,
+    GetSettings,
+    GetStatus,
+    JobMethods,
+    JobOperation,
+    answer_type,
+)
+
+T = TypeVar("T")
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _POLL_MS = 500
 
 
-# --- requests -----------------------------------------------------------------------------------
+class Answered(msgspec.Struct, Generic[T], frozen=True, tag=True):
+    """What the operation returned."""
+
+    value: T
 
 
-class Request(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    job: JobId
-
-
-class GetStatus(Request, frozen=True):
-    pass
-
-
-class GetCheckpoints(Request, frozen=True):
-    pass
-
-
-class GetFigures(Request, frozen=True):
-    pass
-
-
-class GetHistory(Request, frozen=True):
-    pass
-
-
-class GetEvents(Request, frozen=True):
-    pass
-
-
-class GetStory(Request, frozen=True):
-    pass
-
-
-class GetPlan(Request, frozen=True):
-    pass
-
-
-class GetSettings(Request, frozen=True):
-    pass
-
-
-class TakeSavepoint(Request, frozen=True):
-    directory: str | None
-    """Absolute, or a URL: the driver's working directory is not the caller's."""
-
-
-class StopWithSavepoint(Request, frozen=True):
-    directory: str | None
-    drain: bool
-
-
-class RescaleJob(Request, frozen=True):
-    parallelism: int
-
-
-class ProfileSubtask(Request, frozen=True):
-    subtask: int
-    for_ms: int
-
-
-class CancelJob(Request, frozen=True):
-    pass
-
-
-AnyRequest: TypeAlias = (
-    GetStatus
-    | GetCheckpoints
-    | GetFigures
-    | GetHistory
-    | GetEvents
-    | GetStory
-    | GetPlan
-    | GetSettings
-    | TakeSavepoint
-    | StopWithSavepoint
-    | RescaleJob
-    | ProfileSubtask
-    | CancelJob
-)
-
-
-# --- answers ------------------------------------------------------------------------------------
-
-
-class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    pass
-
-
-class Status(Answer, frozen=True):
-    status: JobStatus
-
-
-class CheckpointList(Answer, frozen=True):
-    checkpoints: list[CheckpointInfo]
-
-
-class TheFigures(Answer, frozen=True):
-    figures: JobFigures
-
-
-class TheHistory(Answer, frozen=True):
-    history: HistoryView
-
-
-class TheEvents(Answer, frozen=True):
-    events: list[JobEvent]
-
-
-class TheStory(Answer, frozen=True):
-    lines: list[str]
-
-
-class ThePlan(Answer, frozen=True):
-    plan: PlanOutline
-
-
-class TheSettings(Answer, frozen=True):
-    settings: dict[str, str]
-
-
-class SavepointTaken(Answer, frozen=True):
-    directory: str
-
-
-class WidthChanged(Answer, frozen=True):
-    pass
-
-
-class TheProfile(Answer, frozen=True):
-    profile: StackProfile
-
-
-class Cancelled(Answer, frozen=True):
-    pass
-
-
-class Refused(Answer, frozen=True):
-    """The error that came of it."""
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The error that the operation raised."""
 
     error: ErrorData
 
@@ -173,105 +55,65 @@ class Refused(Answer, frozen=True):
         return cls(error=ErrorData.of(error))
 
 
-AnyAnswer: TypeAlias = (
-    Status
-    | CheckpointList
-    | TheFigures
-    | TheHistory
-    | TheEvents
-    | TheStory
-    | ThePlan
-    | TheSettings
-    | SavepointTaken
-    | WidthChanged
-    | TheProfile
-    | Cancelled
-    | Refused
-)
-
 encode = msgspec.msgpack.Encoder().encode
-request_decoder: BoundedDecoder[AnyRequest] = BoundedDecoder(AnyRequest, max_bytes=MAX_REQUEST_BYTES)
-answer_decoder: BoundedDecoder[AnyAnswer] = BoundedDecoder(AnyAnswer, max_bytes=MAX_ANSWER_BYTES)
+
+
+def encoded_request(job: JobId, operation: JobOperation[Any]) -> bytes:
+    """Return the request of an operation of a job, without the token."""
+    return encode((job, operation))
+
+
+@cache
+def request_decoder(
+    operations: tuple[type[JobOperation[Any]], ...],
+) -> BoundedDecoder[tuple[JobId, JobOperation[Any]]]:
+    """Return the decoder of requests of any of these operations."""
+    request: Any = Union[operations]  # noqa: UP007
+    return BoundedDecoder(tuple[JobId, request], max_bytes=MAX_REQUEST_BYTES)
+
+
+@cache
+def answer_decoder(operation: type[JobOperation[T]]) -> BoundedDecoder[Answered[T] | Refused]:
+    """Return the decoder of the answers to an operation."""
+    answered: Any = Answered
+    return BoundedDecoder(answered[answer_type(operation)] | Refused, max_bytes=MAX_ANSWER_BYTES)
 
 
 # --- the asking side ----------------------------------------------------------------------------
 
 
-class JobClient:
-    """Speaks to one running job, from any process of the same user on the same host.
+class JobClient(JobMethods):
+    """Client of one running job, in any process of the same user on the same host.
 
-    Every call raises the RheosError that the job answered with, or TransportError where none came
-    within `timeout_s`, or the job ended meanwhile."""
+    Every call raises the RheosError that the job answered with. If no answer comes within `timeout_s`,
+    it raises TransportError; if the job ends meanwhile, CheckpointError."""
 
     def __init__(self, record: JobRecord, timeout_s: float = 30.0) -> None:
         self._record = record
         self._timeout_s = timeout_s
 
     def status(self) -> JobStatus:
-        answer = self._ask(GetStatus(job=self._record.job))
-        assert isinstance(answer, Status)
-        return answer.status
-
-    def checkpoints(self) -> list[CheckpointInfo]:
-        answer = self._ask(GetCheckpoints(job=self._record.job))
-        assert isinstance(answer, CheckpointList)
-        return answer.checkpoints
+        """Return what the job does at this moment."""
+        return self.ask(GetStatus())
 
     def figures(self) -> JobFigures:
-        answer = self._ask(GetFigures(job=self._record.job))
-        assert isinstance(answer, TheFigures)
-        return answer.figures
-
-    def history(self) -> HistoryView:
-        answer = self._ask(GetHistory(job=self._record.job))
-        assert isinstance(answer, TheHistory)
-        return answer.history
-
-    def events(self) -> list[JobEvent]:
-        answer = self._ask(GetEvents(job=self._record.job))
-        assert isinstance(answer, TheEvents)
-        return answer.events
-
-    def story(self) -> list[str]:
-        answer = self._ask(GetStory(job=self._record.job))
-        assert isinstance(answer, TheStory)
-        return answer.lines
+        """Return all metrics as they are now."""
+        return self.ask(GetFigures())
 
     def plan(self) -> PlanOutline:
-        answer = self._ask(GetPlan(job=self._record.job))
-        assert isinstance(answer, ThePlan)
-        return answer.plan
+        """Return the plan that runs."""
+        return self.ask(GetPlan())
 
     def settings(self) -> dict[str, str]:
-        answer = self._ask(GetSettings(job=self._record.job))
-        assert isinstance(answer, TheSettings)
-        return answer.settings
-
-    def savepoint(self, directory: str | None) -> str:
-        answer = self._ask(TakeSavepoint(job=self._record.job, directory=directory))
-        assert isinstance(answer, SavepointTaken)
-        return answer.directory
-
-    def stop(self, directory: str | None, *, drain: bool) -> str:
-        answer = self._ask(StopWithSavepoint(job=self._record.job, directory=directory, drain=drain))
-        assert isinstance(answer, SavepointTaken)
-        return answer.directory
-
-    def rescale(self, parallelism: int) -> None:
-        """Returns when the job runs with it."""
-        self._ask(RescaleJob(job=self._record.job, parallelism=parallelism))
-
-    def profile(self, subtask: int, for_ms: int) -> StackProfile:
-        """Returns when that time is over."""
-        answer = self._ask(ProfileSubtask(job=self._record.job, subtask=subtask, for_ms=for_ms))
-        assert isinstance(answer, TheProfile)
-        return answer.profile
+        """Return what the job runs with, by the names of `rh.Settings`."""
+        return self.ask(GetSettings())
 
     def cancel(self) -> None:
-        """Returns when the job has stopped."""
-        self._ask(CancelJob(job=self._record.job))
+        """Stop the job as it is. Return when it has stopped."""
+        self.ask(CancelJob())
 
-    def _ask(self, request: AnyRequest) -> AnyAnswer:
+    def ask(self, operation: JobOperation[T]) -> T:
+        """Return the job's answer to any operation."""
         record = self._record
         lives = liveness(record.process)
         if lives is Liveness.ELSEWHERE:
@@ -290,13 +132,13 @@ class JobClient:
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER_BYTES)
             socket.connect(record.endpoint)
-            socket.send(record.token.encode() + encode(request))
+            socket.send(record.token.encode() + encoded_request(record.job, operation))
             data = self._received(socket)
         finally:
             socket.close()
             context.term()
         try:
-            answer = answer_decoder.decode(data)
+            answer: Answered[T] | Refused = answer_decoder(type(operation)).decode(data)
         except MalformedError as error:
             raise TransportError(
                 f"the job {record.job!r} gave an answer that cannot be read: {error}",
@@ -304,7 +146,7 @@ class JobClient:
             ) from error
         if isinstance(answer, Refused):
             raise answer.error.error()
-        return answer
+        return answer.value
 
     def _received(self, socket: zmq.Socket[bytes]) -> bytes:
         left_ms = round(self._timeout_s * 1000)

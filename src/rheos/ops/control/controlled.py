@@ -8,24 +8,20 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.errors import FencedError
-from rheos.core.metrics.event_log import JobEvent
-from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.printable import printable_lines
-from rheos.core.protocol.durations import Duration
-from rheos.core.protocol.stacks import StackProfile
 from rheos.core.redaction import redacted
 from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
@@ -40,15 +36,11 @@ from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.runtimes.driver.master import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
-from rheos.runtimes.job import (
-    AlertConfig,
-    CheckpointInfo,
-    JobConfig,
-    JobHandle,
-    JobResult,
-    JobStatus,
-    Runtime,
-)
+from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus
+from rheos.runtimes.job_handle import JobHandle, Runtime
+from rheos.runtimes.job_operations import DriverOperation
+
+T = TypeVar("T")
 
 
 class RealRuntime(Runtime, Protocol):
@@ -103,7 +95,7 @@ class ControlledRuntime:
         return job
 
 
-class ControlledJob:
+class ControlledJob(JobHandle):
     """A JobHandle that stands for the runtime's own, in `job`."""
 
     def __init__(
@@ -222,35 +214,14 @@ class ControlledJob:
             # It has stopped: who does not wait for its result may start it again all the same.
             self._note.close(self._outcome() or Outcome.CANCELLED)
 
-    def savepoint(self, directory: str | None = None) -> str:
-        return self.job.savepoint(directory)
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        return self.job.stop(directory, drain=drain)
-
-    def rescale(self, parallelism: int) -> None:
-        self.job.rescale(parallelism)
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        return self.job.profile(subtask, duration)
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return self.job.checkpoints()
+    def ask(self, operation: DriverOperation[T]) -> T:
+        return self.job.ask(operation)
 
     def take_collected(self) -> Mapping[str, pa.Table]:
         return self.job.take_collected()
 
     def figures(self) -> JobFigures:
         return self.job.figures()
-
-    def history(self) -> HistoryView:
-        return self.job.history()
-
-    def events(self) -> Sequence[JobEvent]:
-        return self.job.events()
-
-    def story(self) -> Sequence[str]:
-        return self.job.story()
 
     def _outcome(self) -> Outcome | None:
         """How the job has ended; None where its driver has failed, or was replaced, and the job goes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from datetime import timedelta
 from typing import Any
 
 import zmq
@@ -16,54 +15,21 @@ from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
 from rheos.ops.control.commands import (
     MAX_REQUEST_BYTES,
-    AnyAnswer,
-    AnyRequest,
-    CancelJob,
-    Cancelled,
-    CheckpointList,
-    GetCheckpoints,
-    GetEvents,
-    GetFigures,
-    GetHistory,
-    GetPlan,
-    GetSettings,
-    GetStatus,
-    GetStory,
-    ProfileSubtask,
+    Answered,
     Refused,
-    RescaleJob,
-    SavepointTaken,
-    Status,
-    StopWithSavepoint,
-    TakeSavepoint,
-    TheEvents,
-    TheFigures,
-    TheHistory,
-    ThePlan,
-    TheProfile,
-    TheSettings,
-    TheStory,
-    WidthChanged,
     encode,
     request_decoder,
 )
+from rheos.runtimes import job_operations
 from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
 from rheos.runtimes.host.sockets import is_of, listen
-from rheos.runtimes.job import JobConfig, JobHandle
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_handle import JobHandle
+from rheos.runtimes.job_operations import AskedJob, JobOperation, Role
 
 _LOOK_EVERY_MS = 250
-_ANSWERED_AT_ONCE = (
-    GetStatus,
-    GetCheckpoints,
-    GetFigures,
-    GetHistory,
-    GetEvents,
-    GetStory,
-    GetPlan,
-    GetSettings,
-)
 _MAX_AT_WORK = 8
-"""Savepoints that may be under way, or wait their turn, at a time."""
+"""Operations of the role `OPERATE` that may be under way at a time."""
 
 
 class CommandServer:
@@ -76,8 +42,8 @@ class CommandServer:
 
     def __init__(self, handle: JobHandle, plan: PlanOutline, config: JobConfig, token: str) -> None:
         self._handle = handle
-        self._plan = plan
-        self._settings = dict(config.settings)
+        self._asked = AskedJob(handle, plan, dict(config.settings))
+        self._decoder = request_decoder(job_operations.JOB_OPERATIONS)
         self._job = config.job
         self._token = token.encode()
         self._at_work = 0
@@ -167,15 +133,17 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(request, _ANSWERED_AT_ONCE):
+        elif request.role is Role.LOOK:
             self._send(frames[0], self._carried_out(request))
-        elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
+        elif self._at_work >= _MAX_AT_WORK and not request.always_admitted:
             self._send(
                 frames[0],
-                Refused.of(
-                    ConfigurationError(
-                        f"the job has {self._at_work} commands under way already",
-                        hint="wait until one of them is done",
+                encode(
+                    Refused.of(
+                        ConfigurationError(
+                            f"the job has {self._at_work} commands under way already",
+                            hint="wait until one of them is done",
+                        )
                     )
                 ),
             )
@@ -185,15 +153,15 @@ class CommandServer:
                 target=self._work, args=(frames[0], request), name="rheos-command", daemon=True
             ).start()
 
-    def _request(self, frames: list[bytes]) -> AnyRequest | None:
-        """None where a stranger asks."""
+    def _request(self, frames: list[bytes]) -> JobOperation[Any] | None:
+        """Return the operation that is asked for; `None` for an unauthenticated peer."""
         if len(frames) != 3 or frames[1] or not is_of(self._token, frames[2]):
             return None
         try:
-            request = request_decoder.decode(frames[2][len(self._token) :])
+            job, operation = self._decoder.decode(frames[2][len(self._token) :])
         except MalformedError:
             return None
-        return request if request.job == self._job else None
+        return operation if job == self._job else None
 
     def _pass_on(self) -> None:
         frames = self._done.recv_multipart()
@@ -201,13 +169,13 @@ class CommandServer:
             self._at_work -= 1
             self._socket.send_multipart([frames[0], b"", frames[1]])
 
-    def _send(self, to: bytes, answer: AnyAnswer) -> None:
-        self._socket.send_multipart([to, b"", encode(answer)])
+    def _send(self, to: bytes, answer: bytes) -> None:
+        self._socket.send_multipart([to, b"", answer])
 
     # --- the threads of single commands -----------------------------------------------------------
 
-    def _work(self, to: bytes, request: AnyRequest) -> None:
-        self._hand_over([to, encode(self._carried_out(request))])
+    def _work(self, to: bytes, request: JobOperation[Any]) -> None:
+        self._hand_over([to, self._carried_out(request)])
 
     def _hand_over(self, frames: list[bytes]) -> None:
         """To the server's thread; nothing where it has gone. A single frame only wakes it."""
@@ -219,41 +187,12 @@ class CommandServer:
                 push.connect(self._done_at)
                 push.send_multipart(frames)
 
-    def _carried_out(self, request: AnyRequest) -> AnyAnswer:
+    def _carried_out(self, operation: JobOperation[Any]) -> bytes:
+        """Return the encoded answer."""
         try:
-            match request:
-                case GetStatus():
-                    return Status(status=self._handle.status())
-                case GetCheckpoints():
-                    return CheckpointList(checkpoints=list(self._handle.checkpoints()))
-                case GetFigures():
-                    return TheFigures(figures=self._handle.figures())
-                case GetHistory():
-                    return TheHistory(history=self._handle.history())
-                case GetEvents():
-                    return TheEvents(events=list(self._handle.events()))
-                case GetStory():
-                    return TheStory(lines=list(self._handle.story()))
-                case GetPlan():
-                    return ThePlan(plan=self._plan)
-                case GetSettings():
-                    return TheSettings(settings=self._settings)
-                case TakeSavepoint():
-                    return SavepointTaken(directory=self._handle.savepoint(request.directory))
-                case StopWithSavepoint():
-                    directory = self._handle.stop(request.directory, drain=request.drain)
-                    return SavepointTaken(directory=directory)
-                case RescaleJob():
-                    self._handle.rescale(request.parallelism)
-                    return WidthChanged()
-                case ProfileSubtask():
-                    length = timedelta(milliseconds=request.for_ms)
-                    return TheProfile(profile=self._handle.profile(request.subtask, length))
-                case CancelJob():
-                    self._handle.cancel()
-                    return Cancelled()
+            return encode(Answered(operation.of_job(self._asked)))
         except RheosError as error:
-            return Refused.of(error)
+            return encode(Refused.of(error))
         except BaseException as error:
-            # Whatever it is, who asked hears of it, and the command counts as done.
-            return Refused.of(unexpected(error))
+            # Whatever it is, the client receives it, and the operation counts as done.
+            return encode(Refused.of(unexpected(error)))

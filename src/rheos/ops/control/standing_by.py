@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from time import sleep
-from typing import NoReturn
 from uuid import uuid4
-
-import pyarrow as pa
 
 from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.checkpoint.events import Outcome
-from rheos.core.errors import CheckpointError, JobFailedError
-from rheos.core.metrics.event_log import JobEvent
-from rheos.core.metrics.history_files import HistoryView
+from rheos.core.errors import CheckpointError, JobFailedError, RheosError
 from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.printable import printable_lines
-from rheos.core.protocol.durations import Duration
-from rheos.core.protocol.stacks import StackProfile
 from rheos.core.redaction import redacted
 from rheos.ops.control.driver_note import HeldNote
 from rheos.ops.control.processes import this_process
@@ -28,7 +20,8 @@ from rheos.ops.control.started_program import StartedProgram
 from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
 from rheos.runtimes.driver.master import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
-from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
+from rheos.runtimes.job_handle import WithoutCheckpoints
 
 
 def stand_by(
@@ -83,7 +76,7 @@ _ENDED = {
 }
 
 
-class EndedElsewhere:
+class EndedElsewhere(WithoutCheckpoints):
     """A JobHandle of a job that has ended under another driver while this one stood by."""
 
     def __init__(self, plan: PhysicalPlan, config: JobConfig, note: DriverNote) -> None:
@@ -123,35 +116,11 @@ class EndedElsewhere:
     def cancel(self) -> None:
         pass
 
-    def savepoint(self, directory: str | None = None) -> str:
-        self._refuse()
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        self._refuse()
-
-    def rescale(self, parallelism: int) -> None:
-        self._refuse()
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        self._refuse()
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return ()
-
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        return {}
-
     def figures(self) -> JobFigures:
-        self._refuse()
+        raise self._ended()
 
-    def history(self) -> HistoryView:
-        return HistoryView.nothing()
+    def _refused(self, refusal: RheosError) -> RheosError:
+        return self._ended()
 
-    def events(self) -> Sequence[JobEvent]:
-        return ()
-
-    def story(self) -> Sequence[str]:
-        return ()
-
-    def _refuse(self) -> NoReturn:
-        raise CheckpointError(f"the job {self._job!r} {_ENDED[self._outcome]} under {self._driver}")
+    def _ended(self) -> CheckpointError:
+        return CheckpointError(f"the job {self._job!r} {_ENDED[self._outcome]} under {self._driver}")

@@ -14,27 +14,18 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from rheos.core.errors import ConfigurationError
 from rheos.ops.control.registry import home_folder
 from rheos.runtimes.host.scratch import left_files, locked_file
+from rheos.runtimes.job_operations import Role
 
 CODE_WITHIN_S = 300.0
 """For how long the code of a printed address can be exchanged."""
 _SHORTEST_TOKEN = 16
 _TOKEN = ".token"
-
-
-class Role(Enum):
-    LOOK = "look"
-    OPERATE = "operate"
-    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
-
-    def may(self, needed: Role) -> bool:
-        return self is Role.OPERATE or needed is Role.LOOK
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,14 +23,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rheos.core.errors import ConfigurationError, InternalError, RheosError, TransportError, unexpected
 from rheos.core.protocol.error_data import ErrorData
 from rheos.ops.dashboard import served
-from rheos.ops.dashboard.access import Access, Audit, Holder, Role, SignInCode
+from rheos.ops.dashboard.access import Access, Audit, Holder, SignInCode
 from rheos.ops.dashboard.arguments import check_value, checked, shown
 from rheos.ops.dashboard.aside import Aside
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.openapi import BASE, document
-from rheos.ops.dashboard.operations import OPERATIONS, Operation, RestRequest
+from rheos.ops.dashboard.operations import Operation, RestRequest, operations
 from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
 from rheos.ops.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
+from rheos.runtimes.job_operations import Role
 
 MAX_BODY_BYTES = 16 * 1024
 _MAX_AT_WORK = 16
@@ -102,7 +103,7 @@ class Dashboard:
                     BASE,
                     routes=[
                         Route("/sign-in", self._sign_in, methods=["POST"]),
-                        *map(self._route, OPERATIONS),
+                        *map(self._route, operations()),
                         *self._event_routes(),
                     ],
                 ),

@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, assert_never
 
@@ -22,6 +21,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.redaction import redacted, redacted_values
 from rheos.ops.control.registry import JobRecord
 from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.job_operations import Argument, JobOperation, Meaning, declared_fields
 
 MAX_TEXT = 4096
 """Characters of one string of a request."""
@@ -29,19 +29,6 @@ MAX_DEPTH = 16
 """Levels of a value of a request, such as a column of `row`."""
 _INT64 = range(-(1 << 63), 1 << 64)
 _LOCAL = ("file", "local")
-
-
-class Meaning(Enum):
-    """Meaning of a string in a request."""
-
-    TEXT = "text"
-    """A name, a duration, a value: nothing is opened by it."""
-    SAVEPOINT_FOLDER = "a folder for savepoints"
-    """Savepoints are written below it."""
-    SAVEPOINT = "a savepoint"
-    """Its state is restored, and may be pickled: reading it may run code."""
-    PROGRAM = "a program"
-    """A file that is run."""
 
 
 _EXTRA = "rheos-meaning"
@@ -65,6 +52,25 @@ class QueryParameter:
 
     description: str
     meaning: Meaning
+
+
+def body_of(operation: type[JobOperation[Any]]) -> type[msgspec.Struct]:
+    """Return the type of the JSON body of a job operation: its fields, with the meaning of each string,
+    and with bounds."""
+
+    def declared(_: str, kind: Any, argument: Argument) -> Any:
+        constraints: dict[str, Any] = dict(argument.bounds or {})
+        if kind not in (int, float, bool):
+            constraints |= {"max_length": MAX_TEXT, "extra": {_EXTRA: argument.meaning}}
+        return Annotated[kind, msgspec.Meta(**constraints)] if constraints else kind
+
+    return msgspec.defstruct(
+        f"{operation.name.title().replace('-', '')}Request",
+        declared_fields(operation, declared),
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
 
 
 def meanings(body: type[msgspec.Struct]) -> dict[str, Meaning]:

@@ -9,7 +9,7 @@ import msgspec
 
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.version import VERSION
-from rheos.ops.dashboard.operations import OPERATIONS, Operation
+from rheos.ops.dashboard.operations import Operation, operations
 
 BASE = "/api/v1"
 ERRORS = {
@@ -24,13 +24,14 @@ ERRORS = {
 
 def document() -> dict[str, Any]:
     """OpenAPI 3.1, as JSON."""
-    types = [ErrorData, *(t for op in OPERATIONS for t in (op.answer, op.body) if t is not None)]
+    known = operations()
+    types = [ErrorData, *(t for op in known for t in (op.answer, op.body) if t is not None)]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for operation in known:
         paths.setdefault(BASE + operation.path, {})[operation.method.lower()] = _described(
             operation, schema_of
         )

@@ -1,10 +1,14 @@
-"""Everything that REST can be asked for. Routes and the OpenAPI document are made of this table."""
+"""Everything that REST can be asked for. Routes and the OpenAPI document are made of this table.
+
+Most operations of a running job come from the table of job operations. The others are declared here:
+they also answer for jobs that do not run, or show more than one operation returns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,12 +17,9 @@ from rheos.connectors.listener.server import listeners
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.event_log import ShownEvent
 from rheos.core.metrics.health import JobHealth
-from rheos.core.plan.outline import PlanOutline
-from rheos.core.protocol.stacks import StackProfile
 from rheos.ops.control.job_logs import LoggedLine
 from rheos.ops.dashboard import served
-from rheos.ops.dashboard.access import Role
-from rheos.ops.dashboard.arguments import Meaning, QueryParameter, SavepointFolder, meanings
+from rheos.ops.dashboard.arguments import QueryParameter, body_of, meanings
 from rheos.ops.dashboard.replays import (
     DebugRequest,
     ForkRequest,
@@ -28,47 +29,28 @@ from rheos.ops.dashboard.replays import (
     WhyRequest,
 )
 from rheos.ops.dashboard.served import Served, ServedJobs
+from rheos.runtimes import job_operations
+from rheos.runtimes.job_operations import (
+    Face,
+    JobOperation,
+    Meaning,
+    Role,
+    answer_type,
+    arguments_of,
+    summary,
+)
 
-
-class SavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    directory: SavepointFolder | None = None
-    """Folder below which the savepoint's own is made: below the job's checkpoint directory, or a folder
-    that the dashboard was started with; null for the job's checkpoint directory."""
-
-
-class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    directory: SavepointFolder | None = None
-    drain: bool = False
-    """The input ends first, so that all windows fire: for a job that will not go on."""
-
-
-class RescaleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    parallelism: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
-    """How many subtasks each operator is to have."""
-
-
-class ProfileRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    subtask: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
-    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
-    """For how long it is looked at."""
+T = TypeVar("T")
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A body that says nothing."""
 
 
-class SavepointAnswer(msgspec.Struct, frozen=True):
-    directory: str
-
-
 class ListenerAnswer(msgspec.Struct, frozen=True):
     listener: str
     address: str
     connections: AdmissionCounts
-
-
-class DoneAnswer(msgspec.Struct, frozen=True):
-    done: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,7 +102,7 @@ def _of(asked: RestRequest) -> Served:
 
 _JOB = "/jobs/{job}"
 
-OPERATIONS = (
+_OF_REST = (
     Operation(
         "jobs",
         "/jobs",
@@ -140,20 +122,6 @@ OPERATIONS = (
         _JOB,
         "A job: its state, and what each of its operators has counted",
         lambda asked: served.job(_of(asked)),
-    ),
-    Operation(
-        "plan",
-        f"{_JOB}/plan",
-        "The plan that runs: chains, operators with their line of the program, edges",
-        lambda asked: served.plan(_of(asked)),
-        PlanOutline,
-    ),
-    Operation(
-        "settings",
-        f"{_JOB}/settings",
-        "What the job runs with: every setting by its name in rh.Settings, as a user writes it",
-        lambda asked: served.settings(_of(asked)),
-        dict[str, str],
     ),
     Operation(
         "figures",
@@ -189,13 +157,6 @@ OPERATIONS = (
         lambda asked: served.event_log(_of(asked), asked.query.get("lines", [])),
         list[ShownEvent],
         query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
-    ),
-    Operation(
-        "story",
-        f"{_JOB}/story",
-        "The protocol trace, for developers: which event of the driver led to which actions",
-        lambda asked: served.story(_of(asked)),
-        list[str],
     ),
     Operation(
         "logs",
@@ -240,47 +201,53 @@ OPERATIONS = (
         lambda asked: _replayed(asked, "fork", asked.body),
         body=ForkRequest,
     ),
-    Operation(
-        "savepoint",
-        f"{_JOB}/savepoint",
-        "Takes a savepoint; the job goes on",
-        lambda asked: SavepointAnswer(served.savepoint(_of(asked), asked.body.directory)),
-        SavepointAnswer,
-        SavepointRequest,
-    ),
-    Operation(
-        "stop",
-        f"{_JOB}/stop",
-        "Stops the job with a savepoint: all up to it is committed, and nothing after it",
-        lambda asked: SavepointAnswer(served.stop(_of(asked), asked.body.directory, asked.body.drain)),
-        SavepointAnswer,
-        StopRequest,
-    ),
-    Operation(
-        "rescale",
-        f"{_JOB}/rescale",
-        "Has the job go on with another parallelism, from a checkpoint that is taken for it",
-        lambda asked: _rescaled(_of(asked), asked.body.parallelism),
-        DoneAnswer,
-        RescaleRequest,
-    ),
-    Operation(
-        "profile",
-        f"{_JOB}/profile",
-        "Looks where a subtask spends its time, as it works: its stacks, and how often each was seen",
-        lambda asked: served.profile(_of(asked), asked.body.subtask, asked.body.seconds),
-        StackProfile,
-        ProfileRequest,
-    ),
-    Operation(
-        "cancel",
-        f"{_JOB}/cancel",
-        "Stops the job as it is; it can go on from its last checkpoint",
-        lambda asked: _cancelled(_of(asked)),
-        DoneAnswer,
-        Nothing,
-    ),
 )
+
+
+# --- operations of the job table ----------------------------------------------------------------------
+
+
+def _of_table(kind: type[JobOperation[Any]]) -> Operation:
+    """Return the REST operation of a job operation: its fields are the body, or query parameters."""
+    arguments = arguments_of(kind)
+    looks = kind.role is Role.LOOK
+
+    def run(asked: RestRequest) -> Any:
+        given = (
+            {name: values[-1] for name, values in asked.query.items() if values}
+            if looks
+            else {name: getattr(asked.body, name) for name in arguments}
+        )
+        return served.asked(_of(asked), _operation(kind, given))
+
+    return Operation(
+        kind.name,
+        f"{_JOB}/{kind.name}",
+        summary(kind),
+        run,
+        answer_type(kind),
+        None if looks else body_of(kind) if arguments else Nothing,
+        {name: QueryParameter(of.help, of.meaning) for name, of in arguments.items()} if looks else {},
+    )
+
+
+def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOperation[T]:
+    """Return the operation with these arguments. Strings of a query become the fields' types."""
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"the arguments are not what {kind.name!r} takes: {error}", hint="see /openapi.json"
+        ) from error
+
+
+def operations() -> tuple[Operation, ...]:
+    """Return everything that REST can be asked for."""
+    jobs = job_operations.JOB_OPERATIONS
+    return (*_OF_REST, *(_of_table(kind) for kind in jobs if Face.REST in kind.faces))
+
+
+# --- replays ------------------------------------------------------------------------------------------
 
 
 def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msgspec.Raw:
@@ -292,13 +259,3 @@ def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:
     if "operator" not in given:
         raise ConfigurationError("no operator is named", hint="ask ?operator=NAME, an id or a name")
     return WhyNotRequest(operator=given["operator"], key=given.get("key"), window=given.get("window"))
-
-
-def _rescaled(job: Served, parallelism: int) -> DoneAnswer:
-    served.rescale(job, parallelism)
-    return DoneAnswer()
-
-
-def _cancelled(job: Served) -> DoneAnswer:
-    served.cancel(job)
-    return DoneAnswer()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +19,6 @@ from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_h
 from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import figures_object
 from rheos.core.protocol.ids import JobId, JobKey
-from rheos.core.protocol.stacks import StackProfile
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.ended_jobs import LOST, EndedJob
 from rheos.ops.control.job_list import (
@@ -42,6 +41,9 @@ from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.health.kinds import failed
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState
+from rheos.runtimes.job_operations import GetFigures, JobOperation, Role
+
+T = TypeVar("T")
 
 _LOOK_TIMEOUT_S = 5.0
 _OPERATE_TIMEOUT_S = 600.0
@@ -234,17 +236,8 @@ def health(served: Served) -> JobHealth:
     return found
 
 
-def plan(served: Served) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(_asked(served, "plan").plan())
-    return found
-
-
-def settings(served: Served) -> dict[str, str]:
-    return _asked(served, "settings").settings()
-
-
 def figures(served: Served) -> dict[str, Any]:
-    return figures_object(_asked(served, "figures").figures())
+    return figures_object(asked(served, GetFigures()))
 
 
 def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
@@ -278,7 +271,7 @@ def _of_figures(view: HistoryView, wanted: Sequence[str]) -> HistoryView:
 def checkpoints(served: Served) -> list[dict[str, Any]]:
     match served:
         case JobRecord():
-            kept = _client(served).checkpoints()
+            kept = list(_client(served).checkpoints())
         case StoredJob():
             if served.directory is None:
                 return []
@@ -295,7 +288,7 @@ def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
     most = _number_of_lines(wanted)
     match served:
         case JobRecord(stands_by=False):
-            events = _client(served).events()
+            events = list(_client(served).events())
         case JobRecord():
             events = _stored_events(served.job, served.checkpoint_dir)
         case StoredJob():
@@ -323,10 +316,6 @@ def _number_of_lines(wanted: Sequence[str]) -> int:
     return int(most)
 
 
-def story(served: Served) -> list[str]:
-    return _asked(served, "story").story()
-
-
 def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
     """Of a job that does not run, too: its file is where its driver has left it. Raises
     ConfigurationError where `wanted` is no number of lines."""
@@ -339,27 +328,17 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
     return [] if path is None else newest_lines(path, most)
 
 
-# --- what is done to one ----------------------------------------------------------------------------
+# --- operations --------------------------------------------------------------------------------------
 
 
-def savepoint(served: Served, directory: str | None) -> str:
-    return _operated(served).savepoint(directory)
-
-
-def stop(served: Served, directory: str | None, drain: bool) -> str:
-    return _operated(served).stop(directory, drain=drain)
-
-
-def rescale(served: Served, parallelism: int) -> None:
-    _operated(served).rescale(parallelism)
-
-
-def profile(served: Served, subtask: int, seconds: float) -> StackProfile:
-    return _operated(served).profile(subtask, round(seconds * 1000))
-
-
-def cancel(served: Served) -> None:
-    _operated(served).cancel()
+def asked(served: Served, operation: JobOperation[T]) -> T:
+    """Return the job's answer to an operation. Raises NotRunningError if the job does not run here."""
+    if operation.role is not Role.LOOK:
+        return JobClient(running(served), _OPERATE_TIMEOUT_S).ask(operation)
+    if isinstance(served, StoredJob):
+        what = f"only a running job has its {operation.name}"
+        raise NotRunningError(f"the job {served.job!r} does not run: {what}")
+    return _client(served).ask(operation)
 
 
 def _client(record: JobRecord) -> JobClient:
@@ -373,16 +352,6 @@ def _check_runs(record: JobRecord) -> None:
             f"the job {record.job!r} does not run here: its driver stands by",
             hint="ask where the driver is that runs it",
         )
-
-
-def _asked(served: Served, what: str) -> JobClient:
-    if isinstance(served, StoredJob):
-        raise NotRunningError(f"the job {served.job!r} does not run: only a running job has its {what}")
-    return _client(served)
-
-
-def _operated(served: Served) -> JobClient:
-    return JobClient(running(served), _OPERATE_TIMEOUT_S)
 
 
 def running(served: Served) -> JobRecord:

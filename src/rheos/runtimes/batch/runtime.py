@@ -30,15 +30,8 @@ from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
 from rheos.runtimes.batch.staging import staged_for
 from rheos.runtimes.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
-from rheos.runtimes.job import (
-    JobConfig,
-    JobHandle,
-    JobResult,
-    JobState,
-    JobStatus,
-    OperatorStatus,
-    WithoutCheckpoints,
-)
+from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus, OperatorStatus
+from rheos.runtimes.job_handle import JobHandle, WithoutCheckpoints
 from rheos.runtimes.spark.session import activate, get_session
 from rheos.runtimes.spark.shipping import worker_error
 

@@ -5,29 +5,24 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from rheos.connectors.files.listing import absolute
-from rheos.core.checkpoint.events import After
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.checkpoint.savepoint import default_directory
 from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
-from rheos.core.metrics.event_log import JobEvent
-from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ports import IoExecutor
-from rheos.core.protocol.stacks import StackProfile
 from rheos.core.version import VERSION
 from rheos.runtimes.continuous.cluster import check_slots, most_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.driver.master import Master, enumerate_splits
 from rheos.runtimes.driver.restart_report import RestartReport
 from rheos.runtimes.driver.sources_and_sinks import (
@@ -45,7 +40,8 @@ from rheos.runtimes.host.io import DetachedIo, SystemClock
 from rheos.runtimes.host.process_metrics import driver_readings
 from rheos.runtimes.host.scratch import OwnedFolder
 from rheos.runtimes.host.stores import check_writable, open_store
-from rheos.runtimes.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
+from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.spark.job_files import brought
 from rheos.runtimes.spark.jvm import jvm_lost
 from rheos.runtimes.spark.session import (
@@ -56,6 +52,8 @@ from rheos.runtimes.spark.session import (
     get_session,
     is_local,
 )
+
+T = TypeVar("T")
 
 _LISTEN_EVERY_S = 1.0
 _LONGEST_WAIT_MS = 250
@@ -112,7 +110,7 @@ class ContinuousRuntime:
                 get_session(config, slots=0)
 
 
-class ContinuousJob:
+class ContinuousJob(MasterDrivenJob):
     """A JobHandle. One thread of its own steps the master until the job has ended."""
 
     def __init__(
@@ -223,8 +221,9 @@ class ContinuousJob:
             return _LONGEST_WAIT_MS
         return min(max(-(-(due_us - now_us) // 1000), 0), _LONGEST_WAIT_MS)
 
-    def status(self) -> JobStatus:
-        return self._master.status()
+    @property
+    def master(self) -> Master:
+        return self._master
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
         if not self._ended.wait(timeout_s):
@@ -244,44 +243,18 @@ class ContinuousJob:
         self._launcher.wake()
         self._ended.wait(_STOP_TIMEOUT_S)
 
-    def savepoint(self, directory: str | None = None) -> str:
-        return self._taken(directory, After.GO_ON)
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        folder = self._taken(directory, After.DRAIN if drain else After.STOP)
-        self._ended.wait(_STOP_TIMEOUT_S)
-        return folder
-
-    def rescale(self, parallelism: int) -> None:
-        answer = self._master.request_rescale(parallelism)
-        self._launcher.wake()
-        answer.result()
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        answer = self._master.request_profile(subtask, duration_ms(duration))
+    def answered(self, answer: Future[T], what_failed: str) -> T:
+        """Return the answer. The caller's thread waits for it, as long as a checkpoint may take."""
         self._launcher.wake()
         return answer.result()
 
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return self._master.checkpoints()
+    def wait_until_over(self) -> None:
+        self._ended.wait(_STOP_TIMEOUT_S)
 
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        return self._master.take_collected()
+    def check_sampled(self) -> None:
+        """Do nothing: every subtask can be sampled."""
 
-    def figures(self) -> JobFigures:
-        return self._master.figures()
-
-    def history(self) -> HistoryView:
-        return self._master.history()
-
-    def events(self) -> Sequence[JobEvent]:
-        return self._master.events()
-
-    def story(self) -> Sequence[str]:
-        return self._master.story()
-
-    def _taken(self, directory: str | None, after: After) -> str:
-        """Waits on the caller's thread, for as long as the checkpoint may take."""
+    def savepoint_place(self, directory: str | None) -> str:
         if directory is None and self._temporary is not None:
             raise ConfigurationError(
                 "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
@@ -296,6 +269,4 @@ class ContinuousJob:
                 f"a savepoint cannot be written to {directory!r}: {error.what}",
                 hint="name a directory that the driver and every worker can write",
             ) from error
-        answer = self._master.request_savepoint(directory, after)
-        self._launcher.wake()
-        return answer.result()
+        return directory

@@ -255,10 +255,15 @@ class Master:
         """Asks for the end; the next steps bring it about."""
         self._cancel_requested = True
 
-    def request_savepoint(self, directory: str, after: After) -> Future[str]:
-        """Asks for a savepoint in a new folder below `directory`. The next steps bring it about; the
-        answer is the folder, or a CheckpointError."""
+    def request_savepoint(self, directory: str, after: After = After.GO_ON) -> Future[str]:
+        """Request a savepoint in a new folder below `directory`, without waiting for it. The next steps
+        bring it about; the answer is the folder, or a CheckpointError."""
         return self._savepoints.request(directory, after)
+
+    def request_stop(self, directory: str, *, drain: bool) -> Future[str]:
+        """Request the end of the job with a savepoint, as `request_savepoint`. With `drain` the input
+        ends first."""
+        return self.request_savepoint(directory, After.DRAIN if drain else After.STOP)
 
     def request_rescale(self, parallelism: int) -> Future[str]:
         """Asks for another width. The next steps bring it about; the answer comes when the job runs

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TypeVar
 
-import pyarrow as pa
-
-from rheos.core.checkpoint.events import After
 from rheos.core.errors import CheckpointError, ConfigurationError
-from rheos.core.metrics.event_log import JobEvent
-from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.durations import Duration
-from rheos.core.protocol.stacks import StackProfile
+from rheos.runtimes.driver.driven_job import MasterDrivenJob
+from rheos.runtimes.driver.master import Master
 from rheos.runtimes.driver.restart_report import RestartReport
-from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobStatus
+from rheos.runtimes.job import JobConfig, JobResult, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import MAX_TURNS, World
+
+T = TypeVar("T")
 
 
 class SimulatedRuntime:
@@ -56,7 +53,7 @@ def _reporting(listener: Callable[[JobStatus], None] | None) -> Callable[[JobSta
     return heard
 
 
-class SimulatedJob:
+class SimulatedJob(MasterDrivenJob):
     """A JobHandle. Virtual time passes within `wait`, and while a savepoint is waited for. `listener`
     is called once a second of it, within `wait`."""
 
@@ -67,8 +64,9 @@ class SimulatedJob:
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
 
-    def status(self) -> JobStatus:
-        return self.world.status()
+    @property
+    def master(self) -> Master:
+        return self.world.master
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
         return self.world.run(self._listener)
@@ -77,51 +75,25 @@ class SimulatedJob:
         self.world.master.cancel()
         self.world.run()
 
-    def savepoint(self, directory: str | None = None) -> str:
-        return self._taken(directory, After.GO_ON)
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        folder = self._taken(directory, After.DRAIN if drain else After.STOP)
-        self.world.run()
-        return folder
-
-    def rescale(self, parallelism: int) -> None:
-        self._answered(self.world.master.request_rescale(parallelism), "the job was not rescaled")
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        raise ConfigurationError(
-            "a simulated job has no time of its own, and one thread",
-            hint='run it with runtime="continuous"; or profile this process',
-        )
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return self.world.master.checkpoints()
-
-    def take_collected(self) -> Mapping[str, pa.Table]:
-        return self.world.master.take_collected()
-
-    def figures(self) -> JobFigures:
-        return self.world.master.figures()
-
-    def history(self) -> HistoryView:
-        return self.world.master.history()
-
-    def events(self) -> Sequence[JobEvent]:
-        return self.world.master.events()
-
-    def story(self) -> Sequence[str]:
-        return self.world.master.story()
-
-    def _taken(self, directory: str | None, after: After) -> str:
-        answer = self.world.master.request_savepoint(directory or "savepoints", after)
-        return self._answered(answer, "no savepoint was taken")
-
-    def _answered(self, answer: Future[str], otherwise: str) -> str:
+    def answered(self, answer: Future[T], what_failed: str) -> T:
+        """Return the answer. Virtual time passes until it is there."""
         master = self.world.master
         self.world.run_until(lambda: answer.done() or self.world.master is not master)
         if not answer.done():
             raise CheckpointError(
-                f"{otherwise}: the driver was lost meanwhile",
+                f"{what_failed}: the driver was lost meanwhile",
                 hint="the job goes on from its last checkpoint; ask again",
             )
         return answer.result()
+
+    def savepoint_place(self, directory: str | None) -> str:
+        return directory or "savepoints"
+
+    def wait_until_over(self) -> None:
+        self.world.run()
+
+    def check_sampled(self) -> None:
+        raise ConfigurationError(
+            "a simulated job has no time of its own, and one thread",
+            hint='run it with runtime="continuous"; or profile this process',
+        )

@@ -1,0 +1,32 @@
+"""The handle of a job that a master drives, in the continuous and the simulated runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import pyarrow as pa
+
+from rheos.core.metrics.model import JobFigures
+from rheos.runtimes.job import JobStatus
+from rheos.runtimes.job_handle import JobHandle
+from rheos.runtimes.job_operations import DrivenJob, DriverOperation
+
+T = TypeVar("T")
+
+
+class MasterDrivenJob(JobHandle, DrivenJob):
+    """A JobHandle over a master."""
+
+    def ask(self, operation: DriverOperation[T]) -> T:
+        """Return the answer of the master. Raises the RheosError that it refuses with."""
+        return operation.carry_out(self)
+
+    def status(self) -> JobStatus:
+        return self.master.status()
+
+    def figures(self) -> JobFigures:
+        return self.master.figures()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return self.master.take_collected()

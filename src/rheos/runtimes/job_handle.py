@@ -1,0 +1,74 @@
+"""The handle of a running job, and the runtime that makes one from a plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from rheos.core.errors import RheosError
+from rheos.core.metrics.model import JobFigures
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.job import JobConfig, JobResult, JobStatus
+from rheos.runtimes.job_operations import DriverOperation, JobMethods
+
+T = TypeVar("T")
+
+
+class JobHandle(JobMethods, ABC):
+    """A running job. Its methods may be called from any thread."""
+
+    @abstractmethod
+    def ask(self, operation: DriverOperation[T]) -> T:
+        """Return the answer of the job's driver. Raises the RheosError that it refuses with."""
+
+    @abstractmethod
+    def status(self) -> JobStatus:
+        """Return what the job does at this moment."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        """Return when the job has ended. Raises the RheosError that ended it, TimeoutError."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Stop the job: no further output is committed. Return when it has stopped."""
+
+    @abstractmethod
+    def figures(self) -> JobFigures:
+        """Return all metrics of the job as they are now, by operator, subtask and edge."""
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        """Return the rows that its collect sinks have gathered since the last call, by the checkpoints
+        that are complete; they are no longer part of the result. A job that takes no checkpoints has
+        none before its end."""
+        return {}
+
+
+class WithoutCheckpoints(JobHandle):
+    """A job without checkpoints. It refuses what needs them, and has kept nothing."""
+
+    def ask(self, operation: DriverOperation[T]) -> T:
+        """Return the empty answer, or raise the operation's refusal."""
+        answer = operation.nothing()
+        if answer is None:
+            raise self._refused(operation.refusal())
+        return answer
+
+    def _refused(self, refusal: RheosError) -> RheosError:
+        return refusal
+
+
+class Runtime(Protocol):
+    """Executes plans."""
+
+    def submit(
+        self, plan: PhysicalPlan, config: JobConfig, listener: Callable[[JobStatus], None] | None = None
+    ) -> JobHandle:
+        """Start the plan. Raises ConfigurationError if the environment does not allow it.
+
+        `listener` is called about once a second from a thread of the runtime.
+        """
+        ...

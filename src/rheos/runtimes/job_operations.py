@@ -1,0 +1,628 @@
+"""The table of job operations: everything that can be asked of a running job.
+
+An operation is a class: its fields are the request, `carry_out` is its handler, and the class declares
+the answer's type, the role that may ask for it, and, as its docstring, the help. The client and the
+server of the control socket, the REST route, its OpenAPI description and the command are derived from
+the table `JOB_OPERATIONS`. A new operation is a class here, and a method of `Master`.
+
+The help of the command line is built from this module, so it imports the types of answers only when
+they are needed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+import msgspec
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.durations import Duration, duration_ms
+
+if TYPE_CHECKING:
+    from rheos.core.metrics.event_log import JobEvent
+    from rheos.core.metrics.history_files import HistoryView
+    from rheos.core.metrics.model import JobFigures
+    from rheos.core.plan.outline import PlanOutline
+    from rheos.core.protocol.stacks import StackProfile
+    from rheos.runtimes.driver.master import Master
+    from rheos.runtimes.job import CheckpointInfo, JobStatus
+    from rheos.runtimes.job_handle import JobHandle
+
+T = TypeVar("T")
+
+
+class Role(Enum):
+    """Role of whoever asks."""
+
+    LOOK = "look"
+    OPERATE = "operate"
+    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
+
+    def may(self, needed: Role) -> bool:
+        """Return whether this role allows what needs the other."""
+        return self is Role.OPERATE or needed is Role.LOOK
+
+
+class Face(Enum):
+    """A place where an operation is offered as it is declared."""
+
+    REST = "rest"
+    COMMAND = "command"
+
+
+EVERYWHERE = frozenset(Face)
+ONLY_REST = frozenset({Face.REST})
+NOWHERE: frozenset[Face] = frozenset()
+"""Other routes and commands show what the operation returns, together with more."""
+
+
+class Meaning(Enum):
+    """Meaning of a string in a request from the network."""
+
+    TEXT = "text"
+    """A name, a duration, a value: nothing is opened by it."""
+    SAVEPOINT_FOLDER = "a folder for savepoints"
+    """Savepoints are written below it."""
+    SAVEPOINT = "a savepoint"
+    """Its state is restored, and may be pickled: reading it may run code."""
+    PROGRAM = "a program"
+    """A file that is run."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Declaration of one field of an operation, for REST and for the command."""
+
+    help: str
+    meaning: Meaning = Meaning.TEXT
+    """Meaning of a string. A folder for savepoints becomes absolute in the command: the driver has
+    another working directory."""
+    bounds: Mapping[str, float] | None = None
+    """Constraints of the REST body by their names in `msgspec.Meta`. The driver checks them, too, and
+    its error says what to do."""
+    positional: str | None = None
+    """Name of a positional argument of the command; `None` for an option."""
+    option: str | None = None
+    """Name of the option, if it is not the field's."""
+    seconds: bool = False
+    """Whether the command takes a duration, such as 30s or 2h."""
+    default: str | None = None
+    """The default in words, for the command's help."""
+
+
+# --- what every operation is ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AskedJob:
+    """A running job, as the control socket knows it."""
+
+    handle: JobHandle
+    plan: PlanOutline
+    settings: dict[str, str]
+
+
+class DrivenJob(Protocol):
+    """A job with a master, as the handlers see it. A runtime declares how it waits for the master."""
+
+    @property
+    @abstractmethod
+    def master(self) -> Master:
+        """The master that drives the job now."""
+
+    @abstractmethod
+    def answered(self, answer: Future[T], what_failed: str) -> T:
+        """Return the master's answer once it is there. `what_failed` begins the error if it never
+        comes."""
+
+    @abstractmethod
+    def savepoint_place(self, directory: str | None) -> str:
+        """Return the folder below which a savepoint goes. Raises RheosError if it cannot be written."""
+
+    @abstractmethod
+    def wait_until_over(self) -> None:
+        """Return once the job has ended."""
+
+    @abstractmethod
+    def check_sampled(self) -> None:
+        """Raise ConfigurationError if the job's subtasks cannot be sampled."""
+
+
+class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=True):
+    """A request to a job, whose answer is a `T`."""
+
+    name: ClassVar[str]
+    """Its name in REST paths, in the audit and as a command."""
+    role: ClassVar[Role] = Role.LOOK
+    """The least role that may ask. Requests of `LOOK` are answered at once, in the server's thread."""
+    faces: ClassVar[frozenset[Face]] = EVERYWHERE
+    reports: ClassVar[bool] = True
+    """Whether the answer is data, which the command also prints as JSON."""
+    timeout: ClassVar[str | None] = "30s"
+    """How long the command waits by default. `None` has no such option: the answer takes `lasts_s`."""
+    always_admitted: ClassVar[bool] = False
+    """Whether it is carried out even if as many operations as may be are under way."""
+    ends_job: ClassVar[bool] = False
+    """Whether the job has ended with it; then the command waits until the job's record is gone."""
+
+    def of_job(self, job: AskedJob) -> T:
+        """Return the answer of a job that can be found by commands. Raises RheosError."""
+        raise NotImplementedError
+
+    @property
+    def lasts_s(self) -> float:
+        """Seconds that the operation itself takes."""
+        return 0.0
+
+    def text(self, answer: T) -> str | None:
+        """Return the answer as the command prints it; `None` for JSON, or nothing if it is no data."""
+        return None
+
+    def note(self, job: str) -> str | None:
+        """Return what the command prints to stderr when it is done; `None` for nothing."""
+        return None
+
+
+class DriverOperation(JobOperation[T], frozen=True):
+    """An operation that the job's driver carries out."""
+
+    def of_job(self, job: AskedJob) -> T:
+        return job.handle.ask(self)
+
+    def carry_out(self, job: DrivenJob) -> T:
+        """Return the answer, on the caller's thread. Raises RheosError."""
+        raise NotImplementedError
+
+    def nothing(self) -> T | None:
+        """Return the answer of a job that keeps none of this; `None` if such a job refuses."""
+        return None
+
+    def refusal(self) -> ConfigurationError:
+        """Return the error of a job that runs to its end without checkpoints."""
+        return ConfigurationError(
+            f"this job cannot be asked for its {self.name}: it runs to its end, as Spark runs it",
+            hint='run it with runtime="continuous"',
+        )
+
+
+class SavepointAnswer(msgspec.Struct, frozen=True):
+    """A savepoint that was taken."""
+
+    directory: str
+
+
+class DoneAnswer(msgspec.Struct, frozen=True):
+    """The answer of an operation that only acts."""
+
+    done: bool = True
+
+
+# --- operations that look ---------------------------------------------------------------------------
+
+
+class GetStatus(JobOperation["JobStatus"], frozen=True):
+    """The state of a job, with its counts and its operators."""
+
+    name = "status"
+    faces = NOWHERE
+
+    def of_job(self, job: AskedJob) -> JobStatus:
+        return job.handle.status()
+
+
+class GetFigures(JobOperation["JobFigures"], frozen=True):
+    """All metrics as they are now, by operator, subtask and edge."""
+
+    name = "figures"
+    faces = NOWHERE
+
+    def of_job(self, job: AskedJob) -> JobFigures:
+        return job.handle.figures()
+
+
+class GetPlan(JobOperation["PlanOutline"], frozen=True):
+    """The plan that runs: chains, operators with their line of the program, edges."""
+
+    name = "plan"
+    faces = ONLY_REST
+
+    def of_job(self, job: AskedJob) -> PlanOutline:
+        return job.plan
+
+
+class GetSettings(JobOperation[dict[str, str]], frozen=True):
+    """What the job runs with: every setting by its name in rh.Settings, as a user writes it."""
+
+    name = "settings"
+    faces = ONLY_REST
+
+    def of_job(self, job: AskedJob) -> dict[str, str]:
+        return job.settings
+
+
+class GetCheckpoints(DriverOperation["Sequence[CheckpointInfo]"], frozen=True):
+    """The checkpoints that are kept, the oldest first, with what each has cost."""
+
+    name = "checkpoints"
+    faces = NOWHERE
+
+    def carry_out(self, job: DrivenJob) -> Sequence[CheckpointInfo]:
+        return job.master.checkpoints()
+
+    def nothing(self) -> Sequence[CheckpointInfo]:
+        return ()
+
+
+class GetHistory(DriverOperation["HistoryView"], frozen=True):
+    """Past values of the metrics: fine for an hour, coarse for a week."""
+
+    name = "history"
+    faces = NOWHERE
+
+    def carry_out(self, job: DrivenJob) -> HistoryView:
+        return job.master.history()
+
+    def nothing(self) -> HistoryView:
+        from rheos.core.metrics.history_files import HistoryView
+
+        return HistoryView.nothing()
+
+
+class GetEvents(DriverOperation["Sequence[JobEvent]"], frozen=True):
+    """What happened to the job under all of its drivers, the newest first."""
+
+    name = "event-log"
+    faces = NOWHERE
+
+    def carry_out(self, job: DrivenJob) -> Sequence[JobEvent]:
+        return job.master.events()
+
+    def nothing(self) -> Sequence[JobEvent]:
+        return ()
+
+
+class GetStory(DriverOperation[Sequence[str]], frozen=True):
+    """The protocol trace, for developers: which event of the driver led to which actions."""
+
+    name = "story"
+    faces = ONLY_REST
+
+    def carry_out(self, job: DrivenJob) -> Sequence[str]:
+        return job.master.story()
+
+    def nothing(self) -> Sequence[str]:
+        return ()
+
+
+# --- operations that act ----------------------------------------------------------------------------
+
+
+_Folder = Annotated[
+    str,
+    Argument(
+        "Where to make the savepoint's folder: a path or an fsspec URL.",
+        Meaning.SAVEPOINT_FOLDER,
+        positional="DIR",
+        default="below the job's checkpoint directory",
+    ),
+]
+
+
+class TakeSavepoint(DriverOperation[SavepointAnswer], frozen=True):
+    """Take a savepoint of a running job, which goes on. The command prints the savepoint's
+    folder."""
+
+    name = "savepoint"
+    role = Role.OPERATE
+    reports = False
+    timeout = "10m"
+    directory: _Folder | None = None
+
+    def carry_out(self, job: DrivenJob) -> SavepointAnswer:
+        answer = job.master.request_savepoint(job.savepoint_place(self.directory))
+        return SavepointAnswer(job.answered(answer, "no savepoint was taken"))
+
+    def refusal(self) -> ConfigurationError:
+        return _no_savepoints()
+
+    def text(self, answer: SavepointAnswer) -> str:
+        return answer.directory
+
+
+class StopJob(DriverOperation[SavepointAnswer], frozen=True):
+    """Stop a job with a savepoint: all up to it is committed, and nothing after it."""
+
+    name = "stop"
+    role = Role.OPERATE
+    faces = ONLY_REST
+    reports = False
+    timeout = "10m"
+    ends_job = True
+    directory: _Folder | None = None
+    drain: Annotated[
+        bool,
+        Argument("End the input first, so that all windows fire: for a job that will not go on."),
+    ] = False
+
+    def carry_out(self, job: DrivenJob) -> SavepointAnswer:
+        answer = job.master.request_stop(job.savepoint_place(self.directory), drain=self.drain)
+        folder = job.answered(answer, "no savepoint was taken")
+        job.wait_until_over()
+        return SavepointAnswer(folder)
+
+    def refusal(self) -> ConfigurationError:
+        return _no_savepoints()
+
+    def text(self, answer: SavepointAnswer) -> str:
+        return answer.directory
+
+
+class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
+    """Have a running job go on with another parallelism, from a checkpoint that is taken for it. The
+    driver stays, and nothing is lost or repeated. A job that is started again as before keeps it."""
+
+    name = "rescale"
+    role = Role.OPERATE
+    reports = False
+    timeout = "10m"
+    parallelism: Annotated[
+        int,
+        Argument("How many subtasks each operator is to have.", bounds={"ge": 1, "lt": 1 << 31}),
+    ]
+
+    def carry_out(self, job: DrivenJob) -> DoneAnswer:
+        job.answered(job.master.request_rescale(self.parallelism), "the job was not rescaled")
+        return DoneAnswer()
+
+    def refusal(self) -> ConfigurationError:
+        return ConfigurationError(
+            "this job cannot be rescaled: it runs to its end and takes no checkpoints",
+            hint='run it with runtime="continuous", or start it again with another parallelism',
+        )
+
+    def note(self, job: str) -> str:
+        return f"{job} runs with parallelism {self.parallelism}"
+
+
+class ProfileSubtask(DriverOperation["StackProfile"], frozen=True):
+    """Sample where a subtask of a running job spends its time, as it works. The command prints folded
+    stacks: for speedscope, or flamegraph.pl."""
+
+    name = "profile"
+    role = Role.OPERATE
+    timeout = None
+    subtask: Annotated[int, Argument("Which, from 0.", bounds={"ge": 0, "lt": 1 << 31})] = 0
+    seconds: Annotated[
+        float, Argument("How long to look.", bounds={"gt": 0, "le": 3600}, option="--for", seconds=True)
+    ] = 10.0
+
+    @property
+    def lasts_s(self) -> float:
+        return self.seconds
+
+    def carry_out(self, job: DrivenJob) -> StackProfile:
+        job.check_sampled()
+        answer = job.master.request_profile(self.subtask, round(self.seconds * 1000))
+        return job.answered(answer, "no subtask was sampled")
+
+    def refusal(self) -> ConfigurationError:
+        return ConfigurationError(
+            "this job has no subtasks that run on: Spark runs it in tasks of its own",
+            hint='run it with runtime="continuous"; or profile its functions by themselves',
+        )
+
+    def text(self, answer: StackProfile) -> str:
+        return answer.folded().rstrip("\n")
+
+
+class CancelJob(JobOperation[DoneAnswer], frozen=True):
+    """Stop a job as it is. It can go on from its last checkpoint, where it has a checkpoint
+    directory."""
+
+    name = "cancel"
+    role = Role.OPERATE
+    reports = False
+    timeout = "90s"
+    always_admitted = True
+    ends_job = True
+
+    def of_job(self, job: AskedJob) -> DoneAnswer:
+        job.handle.cancel()
+        return DoneAnswer()
+
+    def note(self, job: str) -> str:
+        return f"cancelled {job}"
+
+
+def _no_savepoints() -> ConfigurationError:
+    return ConfigurationError(
+        "this job takes no savepoints: it runs to its end and keeps no state",
+        hint='run it with runtime="continuous", or cancel it',
+    )
+
+
+Operations: TypeAlias = tuple[type[JobOperation[Any]], ...]
+
+JOB_OPERATIONS: Operations = (
+    GetStatus,
+    GetFigures,
+    GetPlan,
+    GetSettings,
+    GetCheckpoints,
+    GetHistory,
+    GetEvents,
+    GetStory,
+    TakeSavepoint,
+    StopJob,
+    RescaleJob,
+    ProfileSubtask,
+    CancelJob,
+)
+"""Every operation. Whatever is derived from the table reads it when it is made."""
+
+
+# --- what is derived ----------------------------------------------------------------------------------
+
+
+def answer_type(operation: type[JobOperation[Any]]) -> Any:
+    """Return the type of the operation's answer, which its handler declares."""
+    from rheos.core.metrics.event_log import JobEvent
+    from rheos.core.metrics.history_files import HistoryView
+    from rheos.core.metrics.model import JobFigures
+    from rheos.core.plan.outline import PlanOutline
+    from rheos.core.protocol.stacks import StackProfile
+    from rheos.runtimes.job import CheckpointInfo, JobStatus
+
+    answers = (JobEvent, HistoryView, JobFigures, PlanOutline, StackProfile, CheckpointInfo, JobStatus)
+    handler = operation.carry_out if issubclass(operation, DriverOperation) else operation.of_job
+    return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
+
+
+def summary(operation: type[JobOperation[Any]]) -> str:
+    """Return the first sentence of the help."""
+    return help_text(operation).partition(". ")[0].rstrip(".")
+
+
+def help_text(operation: type[JobOperation[Any]]) -> str:
+    """Return the help of the operation on one line."""
+    return " ".join((operation.__doc__ or "").split())
+
+
+def arguments_of(operation: type[JobOperation[Any]]) -> dict[str, Argument]:
+    """Return the declarations of the operation's fields. Raises TypeError if a field has none."""
+    found: dict[str, Argument] = {}
+
+    def note(name: str, kind: Any, argument: Argument) -> Any:
+        found[name] = argument
+        return kind
+
+    declared_fields(operation, note)
+    return found
+
+
+def declared_fields(
+    operation: type[JobOperation[Any]], declare: Callable[[str, Any, Argument], Any]
+) -> list[Any]:
+    """Return the name, the type and any default of each field, as `msgspec.defstruct` takes them.
+
+    Args:
+        operation: the operation.
+        declare: returns the type that replaces the declared one, from the field's name, its type
+            without its declaration, and its declaration.
+
+    Raises:
+        TypeError: a field has no `Argument`.
+    """
+    hints = get_type_hints(operation, include_extras=True)
+
+    def replaced(name: str, hint: Any) -> Any:
+        match get_args(hint):
+            case (kind, Argument() as argument):
+                return declare(name, kind, argument)
+            case (optional, none) if none is type(None):
+                return replaced(name, optional) | None
+            case _:
+                raise TypeError(f"{operation.__name__}.{name} does not declare its Argument")
+
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(operation):
+        declared = (field.name, replaced(field.name, hints[field.name]))
+        fields.append(declared if field.required else (*declared, field.default))
+    return fields
+
+
+class JobMethods:
+    """The public methods of a job that ask for an operation: of its handle, and of its client."""
+
+    def ask(self, operation: DriverOperation[T]) -> T:
+        """Return the answer of the job's driver. Raises the RheosError that it refuses with."""
+        raise NotImplementedError
+
+    def savepoint(self, directory: str | None = None) -> str:
+        """Take a savepoint while the job goes on, in a new folder.
+
+        Args:
+            directory: the folder below which the savepoint's own is made; by default below the job's
+                checkpoint directory.
+
+        Returns:
+            The savepoint's folder.
+
+        Raises:
+            CheckpointError: the savepoint failed, or the job ended before. The job itself goes on.
+        """
+        return self.ask(TakeSavepoint(directory=directory)).directory
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        """Take a savepoint and stop the job: all up to it is committed, and nothing after it.
+
+        Args:
+            directory: as in `savepoint`.
+            drain: whether the input ends first: windows fire, and the job finishes.
+
+        Returns:
+            The savepoint's folder.
+
+        Raises:
+            CheckpointError: the savepoint failed. The job goes on.
+        """
+        return self.ask(StopJob(directory=directory, drain=drain)).directory
+
+    def rescale(self, parallelism: int) -> None:
+        """Have the running job go on with another parallelism, from a checkpoint that is taken for it,
+        in the same driver. Return when it runs with it. A job that is killed and started again as
+        before keeps it.
+
+        Raises:
+            ConfigurationError: the job cannot run with it.
+            CheckpointError: the job does not run just now, or the checkpoint failed. It goes on as it
+                was.
+        """
+        self.ask(RescaleJob(parallelism=parallelism))
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        """Return where a subtask spends its time: its stack, sampled every 10 ms while it works.
+
+        Args:
+            subtask: the subtask, from 0.
+            duration: for how long it is sampled.
+
+        Raises:
+            ConfigurationError: the subtask does not exist, or another profile is under way.
+            TransportError: the subtask ended meanwhile.
+        """
+        return self.ask(ProfileSubtask(subtask=subtask, seconds=duration_ms(duration) / 1000))
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        """Return the checkpoints that are kept, the oldest first."""
+        return self.ask(GetCheckpoints())
+
+    def history(self) -> HistoryView:
+        """Return past values of the metrics: fine for an hour, coarse for a week, with those of earlier
+        drivers."""
+        return self.ask(GetHistory())
+
+    def events(self) -> Sequence[JobEvent]:
+        """Return the event log, the newest first: what happened under all drivers of the job."""
+        return self.ask(GetEvents())
+
+    def story(self) -> Sequence[str]:
+        """Return the protocol trace of this driver, for developers: which event led to which actions, a
+        line each, the oldest first; the last thousand."""
+        return self.ask(GetStory())
