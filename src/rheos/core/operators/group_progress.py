@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.state.key_groups import key_groups
+from rheos.core.state.parts import GROUP
 
-GROUP = "key_group"
 _WATERMARK = "watermark"
 
 Times = npt.NDArray[np.int64]

@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.group_progress import GROUP, GroupProgress
+from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.protocol.elements import TS, Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
-from rheos.core.state.key_groups import key_groups
-from rheos.core.state.parts import DeltaChain
+from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 
 HELD = "held"
 """The state of rows that wait for their turn."""
@@ -162,15 +161,9 @@ class HeldRows:
 
         def write() -> pa.Table:
             rows = pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
-            groups: npt.NDArray[np.uint16] = np.empty(0, np.uint16)
-            if rows.num_rows:
-                groups = key_groups(rows, keys, max_parallelism)
-            order = pa.array(np.lexsort((rows.column(TS).to_numpy(), groups)))
-            table = pa.Table.from_batches([rows.take(order)])
-            return table.add_column(0, GROUP, pa.array(groups).take(order))
+            return by_group(rows, keys, max_parallelism, rows.column(TS).to_numpy())
 
-        unchanged = mode is PartMode.DELTA and not batches
-        return SnapshotPart(self._state, StateKind.KEYED, write, mode, unchanged)
+        return keyed_part(self._state, mode, len(batches), write)
 
 
 def _run(rows: Batch) -> _Run:

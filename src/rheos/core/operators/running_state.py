@@ -27,10 +27,10 @@ from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.lives import Lives
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_index import KeyIndex
-from rheos.core.state.parts import DeltaChain
+from rheos.core.state.parts import DeltaChain, keyed_part
 from rheos.core.state.slots import Slots
 
 ONE_BY_ONE_ROWS = 96
@@ -323,10 +323,9 @@ class MemoryRunningState(RunningState):
 
     def snapshot(self) -> SnapshotPart:
         changed = self.changed()
-        full = self._chain.next_is_full(len(changed))
-        frozen = self.freeze(self.there() if full else changed)
+        mode = self._chain.next_mode(len(changed))
+        frozen = self.freeze(self.there() if mode is PartMode.FULL else changed)
         self.settle()
-        mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, frozen.rows)
         return self._part(frozen, mode)
 
@@ -337,9 +336,7 @@ class MemoryRunningState(RunningState):
         return self._part(self.freeze(self.there()), PartMode.FULL)
 
     def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
-        write = partial(frozen.tables, self._max_parallelism)
-        unchanged = mode is PartMode.DELTA and not frozen.rows
-        return SnapshotPart(self._name, StateKind.KEYED, write, mode, unchanged)
+        return keyed_part(self._name, mode, frozen.rows, partial(frozen.tables, self._max_parallelism))
 
 
 def _nothing(cell: Cell) -> dict[str, pa.Array]:

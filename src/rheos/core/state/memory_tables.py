@@ -36,12 +36,12 @@ class StateTable(ABC):
 
     def next_part(self) -> tuple[PartMode, Frozen]:
         """The synchronous part of a snapshot. A whole one leaves out what is gone."""
-        full = self.chain.next_is_full(self.changes())
+        mode = self.chain.next_mode(self.changes())
+        full = mode is PartMode.FULL
         if full and self.expiry is not None:
             for _ in self.sweep():
                 pass
         frozen = self.freeze_all() if full else self.freeze_changes()
-        mode = PartMode.FULL if full else PartMode.DELTA
         self.chain.taken(mode, frozen[0])
         return mode, frozen
 

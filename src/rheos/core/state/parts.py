@@ -7,12 +7,16 @@ state: the key of a map's entry, the place of a list's segment, the time of a ti
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import Key, KeyCodec
 
 ROWS = pa.schema(
@@ -27,6 +31,9 @@ ROWS = pa.schema(
 
 PLACE = struct.Struct(">q")
 """The namespace of a list's segment: its place among the list's segments."""
+
+GROUP = "key_group"
+"""Column of the key groups of stored rows."""
 
 MAX_DELTAS = 64
 """A chain of this many deltas is ended by a full part, however small they are: each is a handle that
@@ -64,6 +71,10 @@ class DeltaChain:
             return rows is not None and 2 * rows < self._full_rows + self._delta_rows
         return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
 
+    def next_mode(self, changes: int, rows: int | None = None) -> PartMode:
+        """Return the mode of the next part; see `next_is_full`."""
+        return PartMode.FULL if self.next_is_full(changes, rows) else PartMode.DELTA
+
     def taken(self, mode: PartMode, rows: int) -> None:
         if mode is PartMode.FULL:
             self._full_rows, self._delta_rows, self._deltas = rows, 0, 0
@@ -74,6 +85,28 @@ class DeltaChain:
 
     def force_full(self) -> None:
         self._full_next = True
+
+
+def keyed_part(
+    state: str, mode: PartMode, rows: int, write: Callable[[], pa.Table | Iterator[pa.Table]]
+) -> SnapshotPart:
+    """Return a part of state by key. A delta without rows is not written."""
+    return SnapshotPart(state, StateKind.KEYED, write, mode, mode is PartMode.DELTA and not rows)
+
+
+def by_group(
+    rows: Batch, keys: Sequence[str], max_parallelism: int, within: npt.NDArray[Any] | None = None
+) -> pa.Table:
+    """Return rows in the order of their key groups, which are the first column. `within` is the order
+    of the rows of one group; by default they stay as they are."""
+    groups: npt.NDArray[np.uint16] = np.zeros(0, np.uint16)
+    if rows.num_rows:
+        groups = key_groups(rows, keys, max_parallelism)
+    # Numbers of 16 bits are sorted by counting.
+    sorted_ = np.argsort(groups, kind="stable") if within is None else np.lexsort((within, groups))
+    order = pa.array(sorted_)
+    table = pa.Table.from_batches([rows.take(order)])
+    return table.add_column(0, GROUP, pa.array(groups).take(order))
 
 
 def row_part(
@@ -89,8 +122,7 @@ def row_part(
     def write() -> pa.Table:
         return row_table(codec, max_parallelism, entries())
 
-    unchanged = mode is PartMode.DELTA and not rows
-    return SnapshotPart(state, StateKind.KEYED, write, mode, unchanged)
+    return keyed_part(state, mode, rows, write)
 
 
 def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Table:

@@ -250,9 +250,9 @@ class MemoryTimers(TimerService):
 
     def snapshot(self) -> SnapshotPart:
         queues = (self.event, self.processing)
-        full = self._chain.next_is_full(sum(queue.changes() for queue in queues))
+        mode = self._chain.next_mode(sum(queue.changes() for queue in queues))
+        full = mode is PartMode.FULL
         frozen = [(queue.mark, queue.fired_ms, *queue.freeze(full)) for queue in queues]
-        mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, _rows(frozen))
         return self._part(mode, frozen)
 

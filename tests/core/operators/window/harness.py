@@ -24,7 +24,6 @@ from rheos.core.aggregates.quantile import Quantile
 from rheos.core.errors import Site
 from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.core.graph.windows import Window
-from rheos.core.operators import spill
 from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.window import panes
@@ -34,6 +33,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS,
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.state import spill
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import DeltaChain
 from tests.core.operators.contexts import AtOnce, StillClock

@@ -2,12 +2,9 @@
 
 | part | file |
 |---|---|
-| rows of one side, found by key and time; their numbers | `timed_rows`, `growing`, `numbered` |
-| the columns of a joined row | `columns` |
-| one side of a join as state, by time | `side` |
-| one side of a join of tables, which rows leave, too | `table_side` |
-| the latest row of each key | `versions` |
-| what comes too late | `late` |
+| columns of a joined row | `columns` |
+| one side as state (`core.state.marked_rows`): by time; of an updating table | `side`; `table_side` |
+| latest row of each key | `versions` |
 | the operators | `interval`, `temporal`, `windowed`, `co_group`, `tables` |
 | rows of both sides as one stream's | `united` |
 """

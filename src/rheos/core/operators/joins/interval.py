@@ -61,18 +61,18 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.core.operators.joins.numbered import Numbers
 from rheos.core.operators.joins.side import JoinSide
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
 from rheos.core.operators.records import hidden_column
-from rheos.core.operators.spill import SpillFolder
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.key_index import KeySlots
+from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.spill import SpillFolder
 
 STATES = ("left", "right")
 """The states of rows, by port."""

@@ -11,39 +11,47 @@ with its id: of the rows of one id the last one counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.operators.changes import table_columns
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.group_progress import GROUP
-from rheos.core.operators.joins.growing import Growing, with_room
-from rheos.core.operators.joins.numbered import Numbers
-from rheos.core.operators.joins.side import ROW, FrozenSegment, Mask, last_of_ids, part_of_rows
-from rheos.core.operators.joins.timed_rows import Matches, TimedRows
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
-from rheos.core.operators.spill import SpillFolder
 from rheos.core.protocol.elements import TS, Batch, visible
 from rheos.core.protocol.shapes import Holds, StateShape
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart
+from rheos.core.protocol.snapshots import SnapshotPart
+from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeySlots
 from rheos.core.state.key_limit import KeyLimit
-from rheos.core.state.parts import DeltaChain
+from rheos.core.state.marked_rows import ROW, MarkedRows, Mask, last_of_ids
+from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.parts import GROUP
 from rheos.core.state.slots import Slots
+from rheos.core.state.spill import SpillFolder
+from rheos.core.state.timed_rows import Matches
 
 PADDED, GONE = "__padded", "__gone"
-_MARKS = [pa.field(GONE, pa.bool_(), False), pa.field(ROW, pa.int64(), False)]
+_STORED = [pa.field(GONE, pa.bool_(), False), pa.field(ROW, pa.int64(), False)]
 _PADDED = pa.field(PADDED, pa.bool_(), False)
-"""Columns of stored rows; the last one where rows are given without a partner."""
+"""Columns of stored rows; the last one if rows without a partner are emitted."""
+_MARKS = {
+    "there": np.bool_,
+    "padded": np.bool_,
+    "changed": np.bool_,
+    "slots": np.int32,
+    "ids": np.int64,
+}
 
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max - 1
 
 
-class TableSide:
+class TableSide(MarkedRows):
     """The rows of one port. Slots are those of the join's keys, *places* those of the side's own."""
 
     def __init__(
@@ -60,47 +68,29 @@ class TableSide:
     ) -> None:
         """`own`: the columns that its rows are known by; None: they only come, and none goes. `keeps`:
         whether its rows are given without a partner, too."""
-        self.state = state
-        self.keys = port.keys
         self.own = own
-        self._ttl_ms = ttl_ms
-        self._max_parallelism = max_parallelism
-        self._folder = folder
-        self._limit = limit
         self.columns = visible(port.schema) if own is None else table_columns(port.schema)
-        self._schema = self.columns.append(pa.field(TS, pa.int64()))
         self.keeps = keeps
-        self._marks_stored = [*_MARKS, _PADDED] if keeps else _MARKS
-        self._stored = pa.schema([*self._schema, *self._marks_stored])
-        self._chain = DeltaChain()
-        self.clear()
+        self._ttl_ms = ttl_ms
+        self._limit = limit
+        super().__init__(
+            state,
+            self.columns.append(pa.field(TS, pa.int64())),
+            [*_STORED, _PADDED] if keeps else _STORED,
+            _MARKS,
+            keys=port.keys,
+            max_parallelism=max_parallelism,
+            folder=folder,
+        )
 
     def clear(self) -> None:
-        """Drops all rows."""
-        self.rows = TimedRows(self._schema, self._folder)
-        # By number:
-        self._there = Growing(np.bool_)
-        self._padded = Growing(np.bool_)
-        self._changed = Growing(np.bool_)
-        self._slots = Growing(np.int32)
-        self._ids = Growing(np.int64)
-        self._next_id = 0
-        self._settled = 0
-        """Rows of lower numbers are in the last snapshot."""
+        super().clear()
         # By slot, and by place:
         self._counts: Numbers = np.zeros(1 << 10, np.int64)
         self._places = KeySlots(2 * len(self.own or ()))
         self._newest: Numbers = np.full(1 << 10, -1, np.int64)
         self.alive = 0
-        """How many rows are there."""
-
-    def __len__(self) -> int:
-        """Those that are gone, and not cleared away, included."""
-        return self.rows.kept
-
-    @property
-    def _marks(self) -> tuple[Growing, ...]:
-        return self._there, self._padded, self._changed, self._slots, self._ids
+        """Number of rows that are there."""
 
     # --- what is there --------------------------------------------------------------------------------
 
@@ -116,17 +106,17 @@ class TableSide:
 
     def there(self, numbers: Numbers) -> Mask:
         """Which of these rows are there."""
-        there: Mask = self._there.all()[numbers - self._there.first]
+        there: Mask = self._mark("there")[self._at(numbers)]
         return there
 
     def slots(self, numbers: Numbers) -> Slots:
         """The slots of these rows."""
-        slots: Slots = self._slots.all()[numbers - self._slots.first]
+        slots: Slots = self._mark("slots")[self._at(numbers)]
         return slots
 
     def padded(self, numbers: Numbers) -> Mask:
         """Which of these rows are given without a partner."""
-        padded: Mask = self._padded.all()[numbers - self._padded.first]
+        padded: Mask = self._mark("padded")[self._at(numbers)]
         return padded
 
     def places(self, batch: Batch) -> Slots:
@@ -152,19 +142,15 @@ class TableSide:
         """Rows that are there from now on. `stamps`: their event times."""
         columns = [*rows.select(self.columns.names).columns, pa.array(stamps)]
         whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        ids = np.arange(self._next_id, self._next_id + rows.num_rows)
-        self._next_id += rows.num_rows
-        self._add(slots, whole, padded, ids, places)
+        self._add(slots, whole, padded, None, places)
 
-    def _add(self, slots: Slots, rows: Batch, padded: Mask, ids: Numbers, places: Slots | None) -> None:
+    def _add(
+        self, slots: Slots, rows: Batch, padded: Mask, ids: Numbers | None, places: Slots | None
+    ) -> None:
         first, count = self.rows.next, rows.num_rows
         if not count:
             return
-        self.rows.add(slots, rows)
-        none = np.zeros(count, np.bool_)
-        values: tuple[Numbers | Mask | Slots, ...] = (~none, padded, none, slots, ids)
-        for marks, value in zip(self._marks, values, strict=True):
-            marks.add(value)
+        self._put(slots, rows, ids, there=np.ones(count, np.bool_), padded=padded, slots=slots)
         self._counts = _by_slot(self._counts, slots, 0)
         np.add.at(self._counts, slots, 1)
         self.alive += count
@@ -188,7 +174,7 @@ class TableSide:
         differs = self.padded(numbers) != padded
         numbers, padded = numbers[differs], padded[differs]
         self._change(numbers)
-        self._padded.all()[numbers - self._padded.first] = padded
+        self._mark("padded")[self._at(numbers)] = padded
 
     def expire(self, reached_ms: int) -> None:
         """Forgets the rows whose time to live is over when the stream has come so far."""
@@ -196,29 +182,24 @@ class TableSide:
             return
         due = self.rows.due(reached_ms - self._ttl_ms)
         self._forget(due[self.there(due)])
-        self.rows.drop(reached_ms - self._ttl_ms)
-        for marks in self._marks:
-            marks.drop_before(self.rows.first)
+        self._drop(reached_ms - self._ttl_ms)
 
     def _change(self, numbers: Numbers) -> None:
-        self._changed.all()[numbers - self._changed.first] = True
+        self._mark("changed")[self._at(numbers)] = True
 
     def _forget(self, numbers: Numbers) -> None:
-        at = numbers - self._there.first
-        self._there.all()[at] = False
-        np.subtract.at(self._counts, self._slots.all()[at], 1)
+        at = self._at(numbers)
+        self._mark("there")[at] = False
+        np.subtract.at(self._counts, self._mark("slots")[at], 1)
         self.alive -= len(numbers)
 
     def rebuild(self, keys: KeySlots) -> None:
         """Copies the rows that are there, with slots of other keys. The next snapshot is whole: which
         rows have gone since the last one is not known any more."""
-        old = self.rows
-        there, padded, _, _, ids = (marks.all() for marks in self._marks)
-        next_id = self._next_id
+        segments = list(self._segments())
+        there, padded, ids = (self._mark(name) for name in ("there", "padded", "ids"))
         self.clear()
-        self._next_id = next_id
-        for first, rows in old.segments():
-            mine = slice(first - old.first, first - old.first + rows.num_rows)
+        for _, rows, mine in segments:
             chosen = there[mine]
             left = rows.filter(pa.array(chosen))
             self._restored(left, padded[mine][chosen], ids[mine][chosen], keys)
@@ -233,45 +214,27 @@ class TableSide:
 
     def shape(self, port: PortType) -> StateShape:
         return keyed_shape(
-            port, Holds.ROWS, columns_shape(pa.schema([*self.columns, *self._marks_stored]))
+            port, Holds.ROWS, columns_shape(self._stored.remove(self._stored.get_field_index(TS)))
         )
 
     def part(self) -> SnapshotPart:
-        """What the next snapshot holds."""
-        fresh = self.rows.next - max(self._settled, self.rows.first)
-        again = int(np.count_nonzero(self._changed.all()))
-        full = self._chain.next_is_full(fresh + again, self.alive)
-        mode = PartMode.FULL if full else PartMode.DELTA
-        frozen = list(self._frozen(mode))
-        self._chain.taken(mode, sum(int(np.count_nonzero(each.chosen)) for each in frozen))
-        self._settled = self.rows.next
-        self._changed.all()[:] = False
-        return self._made(mode, frozen)
+        """Return what the next snapshot holds."""
+        return self._next_part(self.alive)
 
     def whole(self) -> SnapshotPart:
-        """All rows. The next snapshot is what it would have been without."""
-        return self._made(PartMode.FULL, list(self._frozen(PartMode.FULL)))
+        """Return all rows. The next snapshot is what it would have been without."""
+        return self._whole()
 
-    def force_full(self) -> None:
-        self._chain.force_full()
+    def _living(self, rows: Batch, mine: slice) -> Mask:
+        living: Mask = self._mark("there")[mine]
+        return living
 
-    def _frozen(self, mode: PartMode) -> Iterator[FrozenSegment]:
-        for first, rows in self.rows.segments():
-            mine = slice(first - self.rows.first, first - self.rows.first + rows.num_rows)
-            there = self._there.all()[mine]
-            if mode is PartMode.FULL:
-                chosen = there
-            else:
-                fresh = np.arange(first, first + rows.num_rows) >= self._settled
-                chosen = np.where(fresh, there, self._changed.all()[mine])
-            if chosen.any():
-                marks = [~there, self._ids.all()[mine]]
-                if self.keeps:
-                    marks.append(self._padded.all()[mine])
-                yield FrozenSegment(rows, chosen.copy(), [values[chosen] for values in marks])
+    def _in_delta(self, living: Mask, fresh: Mask, mine: slice) -> Mask:
+        return np.where(fresh, living, self._mark("changed")[mine])
 
-    def _made(self, mode: PartMode, frozen: Sequence[FrozenSegment]) -> SnapshotPart:
-        return part_of_rows(self.state, mode, frozen, self._stored, self.keys, self._max_parallelism)
+    def _stored_marks(self, living: Mask, mine: slice) -> Sequence[npt.NDArray[Any]]:
+        names = ("ids", "padded") if self.keeps else ("ids",)
+        return [~living, *(self._mark(name)[mine] for name in names)]
 
     def restore(self, tables: Iterable[pa.Table], keys: KeySlots) -> None:
         found = list(tables)
@@ -279,11 +242,12 @@ class TableSide:
             return
         groups = np.concatenate([table.column(GROUP).to_numpy() for table in found])
         what = f"rows of the {self.state} side"
-        rows = pa.concat_tables([fitted(table, self._stored, what) for table in found])
-        if rows.num_rows:
-            # Ids of rows that are gone are not given again: a delta may still name them.
-            self._next_id = int(np.max(rows.column(ROW).to_numpy())) + 1
-            rows = last_of_ids(rows, groups)
+        fitting = [fitted(table, self._stored, what) for table in found]
+        # Ids of rows that are gone are not used again: a delta may still name them.
+        self._next_id = 1 + max(
+            int(np.max(each.column(ROW).to_numpy(), initial=-1)) for each in fitting
+        )
+        rows = last_of_ids(fitting, groups)
         for batch in rows.filter(pc.invert(rows.column(GONE))).combine_chunks().to_batches():
             ids = batch.column(ROW).to_numpy()
             padded = np.zeros(len(ids), np.bool_)

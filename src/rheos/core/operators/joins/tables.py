@@ -65,11 +65,8 @@ from rheos.core.operators.contract import (
     Restored,
 )
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.core.operators.joins.numbered import Numbers
-from rheos.core.operators.joins.side import Mask
 from rheos.core.operators.joins.table_side import TableSide
 from rheos.core.operators.records import hidden_column
-from rheos.core.operators.spill import SpillFolder
 from rheos.core.protocol.elements import SWM, TS, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
@@ -77,7 +74,10 @@ from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.key_index import KeySlots
 from rheos.core.state.key_limit import KeyContents, KeyLimit
+from rheos.core.state.marked_rows import Mask
+from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.slots import Slots
+from rheos.core.state.spill import SpillFolder
 
 STATES = ("left", "right")
 _TIDY_ROWS = 1 << 14

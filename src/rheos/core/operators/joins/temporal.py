@@ -60,7 +60,6 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.held import HeldRows
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns
-from rheos.core.operators.joins.numbered import Numbers
 from rheos.core.operators.joins.versions import Versions
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
@@ -70,6 +69,7 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
+from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.slots import Slots
 
 WAITING = (("left", "left behind"), ("right", "right behind"))

@@ -8,14 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.group_progress import GROUP
-from rheos.core.operators.joins.growing import with_room
-from rheos.core.operators.joins.numbered import Numbers, taken
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
-from rheos.core.state.key_groups import key_groups
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart
+from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeySlots
-from rheos.core.state.parts import DeltaChain
+from rheos.core.state.numbered_rows import Numbers, taken
+from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 from rheos.core.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
@@ -98,9 +96,8 @@ class Versions:
         """What the next snapshot holds."""
         numbers = self._numbers[self._numbers >= 0]
         fresh = numbers[numbers >= self._settled]
-        full = self._chain.next_is_full(len(fresh))
-        chosen = numbers if full else fresh
-        mode = PartMode.FULL if full else PartMode.DELTA
+        mode = self._chain.next_mode(len(fresh))
+        chosen = numbers if mode is PartMode.FULL else fresh
         self._chain.taken(mode, len(chosen))
         self._settled = self._next
         return self._part(mode, chosen)
@@ -117,16 +114,11 @@ class Versions:
 
         def write() -> pa.Table:
             rows = pa.RecordBatch.from_pylist([], schema)
-            groups = np.zeros(0, np.uint16)
             if len(numbers):
                 rows = taken(parts, numbers, schema.names)
-                groups = key_groups(rows, keys, self._max_parallelism)
-            order = pa.array(np.argsort(groups, kind="stable"))
-            table = pa.Table.from_batches([rows.take(order)])
-            return table.add_column(0, GROUP, pa.array(groups).take(order))
+            return by_group(rows, keys, self._max_parallelism)
 
-        unchanged = mode is PartMode.DELTA and not len(numbers)
-        return SnapshotPart(self._state, StateKind.KEYED, write, mode, unchanged)
+        return keyed_part(self._state, mode, len(numbers), write)
 
     def restore(self, tables: Iterable[pa.Table]) -> None:
         for table in tables:

@@ -61,8 +61,6 @@ from rheos.core.operators.contract import (
     Restored,
 )
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.core.operators.joins.numbered import Numbers
-from rheos.core.operators.joins.timed_rows import Matches
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.records import hidden_column, with_hidden
@@ -77,6 +75,8 @@ from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.key_index import KeySlots
+from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.timed_rows import Matches
 
 _TIME = pa.timestamp("ms", "UTC")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.operators.joins.numbered import Numbers, taken
 from rheos.core.protocol.elements import Batch
+from rheos.core.state.numbered_rows import Numbers, taken
 
 
 class MatchedRows:

@@ -58,8 +58,6 @@ from rheos.core.operators.contract import (
     PortType,
     Restored,
 )
-from rheos.core.operators.joins.growing import with_room
-from rheos.core.operators.joins.numbered import Numbers
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.pattern.alive import NEVER_MS, Alive, events_of
 from rheos.core.operators.pattern.automaton import EVERY, compiled
@@ -73,11 +71,13 @@ from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
-from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.key_limit import KeyContents
 from rheos.core.state.keys import KeyCodec
-from rheos.core.state.parts import DeltaChain
+from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.parts import DeltaChain, keyed_part
 from rheos.core.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
@@ -303,9 +303,8 @@ class PatternOperator(Operator):
         self._changed = set()
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        full = self._chain.next_is_full(len(self._changed), len(self._alive))
-        slots = list(self._alive) if full else sorted(self._changed)
-        mode = PartMode.FULL if full else PartMode.DELTA
+        mode = self._chain.next_mode(len(self._changed), len(self._alive))
+        slots = list(self._alive) if mode is PartMode.FULL else sorted(self._changed)
         self._chain.taken(mode, len(slots))
         self._changed = set()
         return Snapshot([*self._waiting.parts(), self._part(mode, slots)])
@@ -322,8 +321,7 @@ class PatternOperator(Operator):
         frozen = [FrozenKey(each.partials, each.found) for each in alive]
         keys = [column.take(pa.array(slots, pa.int32())) for column in self._keys.columns()]
         write = partial(stored, keys, frozen, self._kept.frozen(), self.ctx.max_parallelism)
-        unchanged = mode is PartMode.DELTA and not slots
-        return SnapshotPart(MATCHES, StateKind.KEYED, write, mode, unchanged)
+        return keyed_part(MATCHES, mode, len(slots), write)
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._waiting.force_full()

@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from rheos.core.errors import CheckpointError
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.group_progress import GROUP
 from rheos.core.operators.pattern.alive import Alive, MatchNode, Partial, WholeMatch
 from rheos.core.operators.pattern.automaton import Automaton
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.protocol.elements import TS
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_index import KeyIndex
+from rheos.core.state.parts import GROUP
 
 MATCHES = "matches"
 """The name of the state."""

@@ -14,7 +14,7 @@ merge. `families` says what each is made of.
 | the kinds, by name | `kinds` |
 | tumbling and sliding windows; cumulating ones; session windows | `grid`; `cumulating`; `sessions` |
 | windows by the calendar of a time zone; the local clock of one | `calendar`; `zone_clock` |
-| state by key and pane, and its segments | `panes`, `segments` |
+| state by key and pane, over `core.state.pane_segments` | `panes` |
 | fixed windows: what they gather, and when they fire | `fixed_panes`, `fixed_trigger` |
 | merging windows: the rule; panes, when they fire | `merging`; `merging_panes`, `merging_trigger` |
 | the newest pane of each key of these, merged in place | `newest_panes` |

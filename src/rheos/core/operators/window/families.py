@@ -24,10 +24,10 @@ from rheos.core.operators.window.merging_panes import MergingPanes
 from rheos.core.operators.window.merging_trigger import MergingTrigger
 from rheos.core.operators.window.newest_panes import ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PaneStore
-from rheos.core.operators.window.segments import Merge
 from rheos.core.operators.window.trigger import FiringRule
 from rheos.core.operators.window.undecided import Decided, UndecidedRows
 from rheos.core.protocol.elements import Batch
+from rheos.core.state.pane_segments import Merge
 
 
 class Family(ABC):

@@ -10,7 +10,7 @@ import polars as pl
 from rheos.core.operators.window.columns import END, PANE
 from rheos.core.operators.window.contract import FixedWindows, Ints, progressions
 from rheos.core.operators.window.panes import MemoryBudget, PaneStore
-from rheos.core.operators.window.segments import Merge, Segment, panes_of
+from rheos.core.state.pane_segments import Merge, Segment, panes_of
 
 
 class FixedPanes(PaneStore):

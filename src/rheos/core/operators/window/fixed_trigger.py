@@ -13,9 +13,9 @@ from rheos.core.operators.window.columns import END, SLICE, VALID
 from rheos.core.operators.window.contract import FixedWindows, Ints
 from rheos.core.operators.window.fixed_panes import FixedPanes
 from rheos.core.operators.window.panes import PaneStore
-from rheos.core.operators.window.segments import cut
 from rheos.core.operators.window.trigger import Firing, FiringRule
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.state.pane_segments import cut
 
 GATHERED_ROWS = 1 << 16
 """How many rows of state are gathered at once, unless one window has more."""

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.spill import SpilledRows
 from rheos.core.operators.window.merging import all_meet, joined
 from rheos.core.operators.window.newest_panes import NewestPanes, ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PanePart, PaneStore
-from rheos.core.operators.window.segments import Merge, Segment, cut, in_places
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.pane_segments import Merge, Segment, cut, in_places
 from rheos.core.state.slots import Slots
+from rheos.core.state.spill import SpilledRows
 
 EVER = MIN_TIMESTAMP_MS * 2
 """Before all ends of panes."""

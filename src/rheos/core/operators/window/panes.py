@@ -20,10 +20,11 @@ from functools import cached_property
 
 import polars as pl
 
-from rheos.core.operators.spill import SpillFolder
-from rheos.core.operators.window.segments import FAN_IN, PLACES, Merge, Segment, pieces, spilled
 from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.levels import FAN_IN, to_spill
+from rheos.core.state.pane_segments import PLACES, Merge, Segment, pieces, spilled
 from rheos.core.state.parts import DeltaChain
+from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
 """A whole part, if at most so many times as long, is written in a delta's place: it ends the chain."""
@@ -49,14 +50,11 @@ class MemoryBudget:
         held = sum(store.memory_bytes for store in stores)
         if held <= self.size_bytes:
             return
-        ranked = [(segment.memory_bytes, store, segment) for store in stores for segment in store]
-        ranked.sort(key=lambda entry: entry[0], reverse=True)
-        for size_bytes, store, segment in ranked:
-            # The room that is made lasts for a while.
-            if held <= self.size_bytes // 2 or not size_bytes:
-                return
+        segments = [(each.memory_bytes, (store, each)) for store in stores for each in store]
+        others = held - sum(size_bytes for size_bytes, _ in segments)
+        # The room that is made lasts for a while.
+        for store, segment in to_spill(segments, self.size_bytes // 2 - others):
             store.spill(segment, self.folder)
-            held -= size_bytes
 
     def most_rows(self, segments: Sequence[Segment]) -> int:
         """How many rows of them may be in memory at once, to work on."""

@@ -32,7 +32,6 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.graph.nodes import MAIN, WindowSpec
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.operators.spill import SpillFolder
 from rheos.core.operators.window.contract import Assigned, Mask
 from rheos.core.operators.window.families import family_of
 from rheos.core.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
@@ -41,13 +40,14 @@ from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.newest_panes import ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.core.operators.window.progress import FIRED, Lagging, WindowProgress
-from rheos.core.operators.window.segments import Merge, places_of_groups
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.operators.window.waiting import WaitingRows
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.core.state.key_groups import key_groups, refuse_null_keys
+from rheos.core.state.pane_segments import Merge, places_of_groups
+from rheos.core.state.spill import SpillFolder
 
 
 class WindowOperator(Operator):

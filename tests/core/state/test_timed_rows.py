@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.core.operators.joins.growing import Growing
-from rheos.core.operators.joins.timed_rows import FAN_IN, TimedRows, _order
-from rheos.core.operators.spill import SpillFolder
+from rheos.core.state.growing import Growing
+from rheos.core.state.levels import FAN_IN
+from rheos.core.state.spill import SpillFolder
+from rheos.core.state.timed_rows import TimedRows, _order
 
 SCHEMA = pa.schema([("n", pa.int64()), ("__ts", pa.int64())])
 

@@ -13,18 +13,19 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from rheos.core.operators.spill import PLACE, SpilledRows, SpillFolder, among
-from rheos.core.operators.window.contract import Ints, Mask
 from rheos.core.protocol.polars_frames import arrow_column
 from rheos.core.state.key_groups import groups_of_columns
-
-FAN_IN = 8
-"""So many segments of one order of magnitude are merged."""
+from rheos.core.state.levels import level_of
+from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.spill import PLACE, SpilledRows, SpillFolder, among
 
 PLACES = 1 << 15
 """Into how many places keys are hashed."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
 """Makes one frame of several, combining the rows that agree in their key and the columns named."""
@@ -58,9 +59,9 @@ class Segment:
     """
 
     rows: pl.DataFrame | SpilledRows
-    firsts: Ints
-    seconds: Ints
-    starts: Ints
+    firsts: Numbers
+    seconds: Numbers
+    starts: Numbers
     capacity: int
     """How many rows its memory holds, with those that were purged."""
     size_bytes: int
@@ -80,8 +81,8 @@ class Segment:
 
     @property
     def level(self) -> int:
-        """The order of magnitude of its height, in powers of FAN_IN."""
-        return self.height.bit_length() // (FAN_IN - 1).bit_length()
+        """Its order of magnitude."""
+        return level_of(self.height)
 
     @property
     def memory_bytes(self) -> int:
@@ -129,7 +130,7 @@ _RUN_ROWS = 4
 
 
 def _by_pane(
-    frame: pl.DataFrame, pane: Sequence[str], firsts: Ints, seconds: Ints, starts: Ints
+    frame: pl.DataFrame, pane: Sequence[str], firsts: Numbers, seconds: Numbers, starts: Numbers
 ) -> pl.DataFrame:
     """The frame, which has rows, sorted by pane. Where runs of rows of one pane start, and of which,
     is known: rows that come by time, and segments that are merged, have long ones."""
@@ -137,7 +138,7 @@ def _by_pane(
         order = np.lexsort((seconds, firsts))
         lengths = np.diff(starts)[order]
         moved_by = starts[:-1][order] - (np.cumsum(lengths) - lengths)
-        rows: Ints = np.arange(frame.height) + np.repeat(moved_by, lengths)
+        rows: Numbers = np.arange(frame.height) + np.repeat(moved_by, lengths)
         return frame[rows]
     if frame.height >= _SORTED_AT_ONCE:
         firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
@@ -147,13 +148,13 @@ def _by_pane(
     return frame.sort(pane[:2])
 
 
-def _ascend(firsts: Ints, seconds: Ints) -> bool:
+def _ascend(firsts: Numbers, seconds: Numbers) -> bool:
     """Whether runs of panes come in the order of panes, each pane once."""
     later = (firsts[1:] > firsts[:-1]) | ((firsts[1:] == firsts[:-1]) & (seconds[1:] > seconds[:-1]))
     return bool(later.all())
 
 
-def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Numbers, Numbers, Numbers]:
     """The panes that follow each other, and where they start."""
     firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
     starts = np.append(np.flatnonzero(_changes(firsts, seconds)), len(firsts))
@@ -164,7 +165,7 @@ def spilled(
     frames: Iterable[pl.DataFrame], keys: Sequence[str], pane: Sequence[str], folder: SpillFolder
 ) -> Segment:
     """A segment on disk, of frames that follow each other in the order of panes and places."""
-    panes: list[tuple[Ints, Ints, Ints]] = []
+    panes: list[tuple[Numbers, Numbers, Numbers]] = []
     written = size_bytes = 0
 
     def sorted_frames() -> Iterator[pl.DataFrame]:
@@ -241,7 +242,7 @@ def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) 
     return int(low + np.searchsorted(segment.seconds[low:high], wanted))
 
 
-def _changes(firsts: Ints, seconds: Ints) -> Mask:
+def _changes(firsts: Numbers, seconds: Numbers) -> Mask:
     """Which panes, in order, are others than the one before."""
     changes: Mask = np.ones(len(firsts), dtype=np.bool_)
     changes[1:] = (firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])

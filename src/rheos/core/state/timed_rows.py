@@ -27,14 +27,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.operators.joins.growing import Growing, with_room
-from rheos.core.operators.joins.numbered import Numbers, taken
-from rheos.core.operators.spill import SpillFolder
 from rheos.core.protocol.elements import TS, Batch
+from rheos.core.state.growing import Growing, with_room
+from rheos.core.state.levels import FAN_IN, level_of, to_spill
+from rheos.core.state.numbered_rows import Numbers, taken
 from rheos.core.state.slots import Slots
-
-FAN_IN = 8
-"""So many segments of one order of magnitude are put together."""
+from rheos.core.state.spill import SpillFolder
 
 MOST_ROWS = 1 << 20
 """A segment is not made longer than this: one is copied at a time."""
@@ -90,7 +88,7 @@ class _Segment:
 
     @property
     def level(self) -> int:
-        return self.height.bit_length() // (FAN_IN - 1).bit_length()
+        return level_of(self.height)
 
     @property
     def stamps(self) -> Numbers:
@@ -295,11 +293,7 @@ class TimedRows:
         """Moves the largest segments to disk, until the others are no more than that."""
         if self._folder is None:
             return
-        held = self.memory_bytes
-        for segment in sorted(self._segments, key=lambda s: s.size_bytes, reverse=True):
-            if held <= size_bytes or not segment.size_bytes:
-                return
-            held -= segment.size_bytes
+        for segment in to_spill(((each.size_bytes, each) for each in self._segments), size_bytes):
             segment.rows, segment.size_bytes = self._folder.mapped(segment.rows), 0
 
 
