@@ -39,7 +39,7 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _POLL_MS = 500
 
 
-class Answered(msgspec.Struct, Generic[T], frozen=True, tag=True):
+class Returned(msgspec.Struct, Generic[T], frozen=True, tag=True):
     """What the operation returned."""
 
     value: T
@@ -73,9 +73,9 @@ def request_decoder(
 
 
 @cache
-def answer_decoder(operation: type[JobOperation[T]]) -> BoundedDecoder[Answered[T] | Refused]:
+def answer_decoder(operation: type[JobOperation[T]]) -> BoundedDecoder[Returned[T] | Refused]:
     """Return the decoder of the answers to an operation."""
-    answered: Any = Answered
+    answered: Any = Returned
     return BoundedDecoder(answered[answer_type(operation)] | Refused, max_bytes=MAX_ANSWER_BYTES)
 
 
@@ -138,7 +138,7 @@ class JobClient(JobMethods):
             socket.close()
             context.term()
         try:
-            answer: Answered[T] | Refused = answer_decoder(type(operation)).decode(data)
+            answer: Returned[T] | Refused = answer_decoder(type(operation)).decode(data)
         except MalformedError as error:
             raise TransportError(
                 f"the job {record.job!r} gave an answer that cannot be read: {error}",

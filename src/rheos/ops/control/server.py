@@ -15,7 +15,7 @@ from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
 from rheos.ops.control.commands import (
     MAX_REQUEST_BYTES,
-    Answered,
+    Returned,
     Refused,
     encode,
     request_decoder,
@@ -190,7 +190,7 @@ class CommandServer:
     def _carried_out(self, operation: JobOperation[Any]) -> bytes:
         """Return the encoded answer."""
         try:
-            return encode(Answered(operation.of_job(self._asked)))
+            return encode(Returned(operation.of_job(self._asked)))
         except RheosError as error:
             return encode(Refused.of(error))
         except BaseException as error:
