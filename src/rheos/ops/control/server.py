@@ -15,8 +15,8 @@ from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
 from rheos.ops.control.commands import (
     MAX_REQUEST_BYTES,
-    Returned,
     Refused,
+    Returned,
     encode,
     request_decoder,
 )
