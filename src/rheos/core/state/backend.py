@@ -31,16 +31,17 @@ class KeyedStateBackend(ABC):
 
     scope: KeyScope
     stride: int
-    """`prepare` is to be called once for about so many rows or timers."""
+    """Approximate number of rows or timers between two calls of `prepare`."""
 
     def __init__(self) -> None:
         self.sweepers: list[Sweeper] = []
-        """Of the stores whose entries expire."""
+        """Sweepers of the stores whose entries expire."""
         self._watched: list[tuple[ListStore | MapStore, KeyLimit]] = []
         self._turn = 0
 
     def keys_held(self) -> int | None:
-        """How many keys the state has that holds the most; None where that would have to be counted."""
+        """Return the number of keys of the state that has the most; None if they would have to be
+        counted."""
         return None
 
     @abstractmethod
@@ -55,19 +56,20 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> ListStore:
-        """Of a list per key; the type is that of its elements, which are what expires."""
+        """Return the store of a list per key. `declared` is the type of its elements, which expire."""
 
     @abstractmethod
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MapStore:
-        """Of a dict per key; the types are those of its keys and values. Its entries expire."""
+        """Return the store of a dict per key. The types are those of its keys and values. Its entries
+        expire."""
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
         """The subtask's timers, which are state, too. Called at most once, before `restore`."""
 
     def prepare(self, keys: Sequence[Key]) -> None:
-        """Called between calls of user code, with about the keys of the next ones. A value that was
-        read before is no more the one that is kept: it is to be read again."""
+        """Prepare for the next calls of user code, which have about these keys. Called between calls of
+        user code. Values that were read before must be read again."""
         self.sweep(len(keys))
         if self._watched:
             self._look(keys)

@@ -1,8 +1,8 @@
-"""How the values of declared state become bytes: msgspec by the declared type, pickle where none is.
+"""Encodes the values of declared state: by msgspec for a declared type, otherwise by pickle.
 
 A dataclass may gain fields with defaults, or lose some, between the versions of a program. A type that
-leaves something undeclared (`object`, `Any`, a bare `list`) is pickled whole: msgspec would give back
-what it finds, not what was there.
+is partly undeclared (`object`, `Any`, a bare `list`) is pickled whole, because msgspec would not return
+the original values.
 """
 
 from __future__ import annotations

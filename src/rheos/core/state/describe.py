@@ -10,7 +10,7 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 from rheos.core.state.codec import ValueCodec, shown
 
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
-"""What narrows a type down, by the names that msgspec has for it."""
+"""Constraints of a type, by msgspec's names."""
 
 _RECORDS: dict[type[Any], str] = {
     inspect.DataclassType: "dataclass",

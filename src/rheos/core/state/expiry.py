@@ -1,13 +1,13 @@
-"""How state expires: when an entry is gone, and how what is gone is cleared away.
+"""Expiry of state: when an entry has expired, and how expired entries are removed.
 
-An *entry* is a value, an element of a list, or an entry of a map. Where it expires it is kept as a pair
-of its *stamp*, the time of its last update in ms, and what was written. Two things are apart:
+An *entry* is a value, an element of a list, or an entry of a map. If it expires, it is stored as a pair
+of its *stamp*, the time of its last update in ms, and its value. Visibility and removal are separate:
 
-- **What is seen** is said by the handles (`kinds/expiring.py`): an entry is gone when the time of the
-  call is its stamp and the time to live, or later.
-- **What is kept** is cleared by the backend: now and then a *sweep* goes through a store, a little
-  between any two deliveries, and whole snapshots leave out what is gone. Neither may show: they go by a
-  time that no call to come is before (`Expiry.gone_ms`).
+- **Visibility** is decided by the handles (`kinds/expiring.py`): an entry has expired if the time of
+the call is at or after its stamp plus the time to live.
+- **Removal** is done by the backend: from time to time a *sweep* goes through a store, in small pieces
+  between deliveries, and full snapshots leave out expired entries. Removal is never visible: it uses a
+  time that no later call precedes (`Expiry.gone_ms`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ Times = TypeVar("Times", int, npt.NDArray[np.int64], int | npt.NDArray[np.int64]
 """In ms since the epoch: of one call, or of each of many."""
 
 SWEEPS = 2
-"""How often a store is swept in a time to live: so it holds at most what was written in two of them."""
+"""Number of sweeps of a store in a time to live. So it holds at most the entries of two such times."""
 
 PIECE = 256
-"""A sweep stops for a look at how far it is to go after about so many entries."""
+"""Approximate number of entries after which a sweep checks whether to pause."""
 
 _ENTRIES_PER_KEY = 8
 _MOST_ENTRIES_PER_KEY = 64
 _MOST_PIECES = 64
-"""How much is swept between two deliveries: about so many entries for each key of the next one, and
-so many at the most where the clock asks for more. That is more than what a delivery writes."""
+"""Bounds of the sweep between two deliveries: the approximate number of entries for each key of the
+next delivery, and the maximum number of pieces if time demands more. That is more than a delivery
+writes."""
 
 
 class Expiry:
@@ -52,8 +53,8 @@ class Expiry:
         return self._scope.event_time() if self.goes_by_event_time else self._scope.processing_time
 
     def times_of(self, event_times: npt.NDArray[np.int64] | None) -> int | npt.NDArray[np.int64]:
-        """The time of each of many calls, of which these are the event times; they are given where
-        the state goes by them."""
+        """Return the times of many calls. `event_times` are their event times, which are passed if the
+        state expires by event time."""
         if not self.goes_by_event_time:
             return self._scope.processing_time
         assert event_times is not None

@@ -1,4 +1,4 @@
-"""The snapshot file: how a written part of state lies in the store.
+"""The snapshot file: the format of a written part of state in the store.
 
 An Arrow IPC file. A KEYED part has a record batch for each key group that has rows, in ascending order,
 and the schema's metadata lists the batches' groups: so a restore at another parallelism reads just the

@@ -17,7 +17,7 @@ from rheos.core.state.slots import EMPTY, Slots
 from rheos.core.state.word_index import WordIndex
 
 _HALF = np.uint64(32)
-"""The bits of a slot in a word that is made of two."""
+"""Number of bits of each of the two slots that a word combines."""
 
 # The key columns are collected in pieces; the small ones are put together when there are this many.
 _MAX_CHUNKS = 64
@@ -101,7 +101,7 @@ class KeyIndex(KeySlots):
     def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
         rows = np.flatnonzero(slots >= self._size)
         firsts = np.empty(size - self._size, dtype=np.int64)
-        # Of several rows of a key the last one written counts, and each of them is right.
+        # If a key has several rows, the last one written counts, and each of them is right.
         firsts[slots[rows] - self._size] = rows
         indices = pa.array(firsts)
         for chunks, column, kind in zip(self._chunks, columns, self._types, strict=True):
@@ -114,7 +114,7 @@ class KeyIndex(KeySlots):
 
 
 class _TextIndex:
-    """The slots of texts: the distinct ones of a batch are looked up in a dict."""
+    """The slots of strings. The distinct ones of a batch are looked up in a dict."""
 
     def __init__(self) -> None:
         self._slots: dict[bytes, int] = {}
@@ -161,8 +161,8 @@ class _ColumnIndex:
 
 
 def _large(chunks: Sequence[pa.Array]) -> int:
-    """How many of the first chunks are longer than all that follow them: they are not copied again
-    before as much has come, and there are few of them."""
+    """Return the number of leading chunks that are longer than all chunks after them. They are not
+    copied again before the same amount has been added, and there are few of them."""
     left = sum(map(len, chunks))
     for position, chunk in enumerate(chunks):
         left -= len(chunk)

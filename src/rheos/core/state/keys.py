@@ -41,7 +41,7 @@ class KeyCodec:
         *,
         routed_by: int | None = None,
     ) -> None:
-        """`routed_by` says how many of the columns, the first ones, decide the key group; None: all."""
+        """`routed_by` is the number of leading columns that determine the key group; None means all."""
         self._names = tuple(names)
         self._routed_by = len(self._names) if routed_by is None else routed_by
         self._keyed_at = keyed_at
@@ -63,7 +63,7 @@ class KeyCodec:
 
     @property
     def types(self) -> list[pa.DataType]:
-        """Of the key columns, as `columns` makes them."""
+        """Types of the key columns, as `columns` returns them."""
         return self._types
 
     def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
@@ -119,7 +119,8 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 def windowed_codec(schema: pa.Schema, names: Sequence[str]) -> KeyCodec:
-    """Of keys with a window behind them. They lie where the keys do. Raises SchemaError."""
+    """Return the codec of keys that are followed by a window. They are in the key groups of the keys.
+    Raises SchemaError."""
     taken = set(names) & set(WINDOW_COLUMNS)
     if taken:
         raise SchemaError(

@@ -1,9 +1,7 @@
-"""What the memory backend keeps of each state: Python values by key, and what has changed.
+"""The stores of the memory backend (`stores.py`): Python values by key, and the changed keys.
 
-These are its stores (`stores.py`): handles work on their dicts directly. `freeze` is the synchronous
-part of a snapshot: it says what the part will hold, forgets that it was changed, and leaves to its
-result what can wait.
-"""
+Handles use their dicts directly. `freeze` is the synchronous part of a snapshot: it fixes the contents
+of the part, resets the changes, and defers the rest of the work to its result."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from rheos.core.state.stores import ABSENT
 _DELETED = object()
 
 Frozen = tuple[int, Callable[[], Entries]]
-"""How many entries there are, and what gives them."""
+"""The number of entries, and a function that returns them."""
 
 
 class StateTable(ABC):
@@ -46,7 +44,7 @@ class StateTable(ABC):
         return mode, frozen
 
     def keys_held(self) -> int:
-        """How many keys it has anything of; 0 where it does not say."""
+        """Return the number of keys with state; 0 if it is unknown."""
         return 0
 
     @abstractmethod
@@ -59,7 +57,7 @@ class StateTable(ABC):
 
     @abstractmethod
     def freeze_changes(self) -> Frozen:
-        """What has changed; from now on, nothing has."""
+        """Return the changes, and reset them."""
 
     @abstractmethod
     def copy(self) -> Frozen:
@@ -72,7 +70,7 @@ class StateTable(ABC):
 
     @abstractmethod
     def entries(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
 
     def _gone_ms(self) -> int:
         assert self.expiry is not None
@@ -90,7 +88,8 @@ class StateTable(ABC):
 def _encoded_later(
     codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key], *, fixed: bool
 ) -> Callable[[], list[bytes | None]]:
-    """What gives the encoded values; unless they are fixed until then, they are encoded now."""
+    """Return a function that returns the encoded values. Unless the values are fixed until then, they
+    are encoded now."""
     if fixed:
         return lambda: _encoded(codec, values, keys)
     now = _encoded(codec, values, keys)
@@ -185,7 +184,7 @@ class MemoryListTable(StateTable):
     def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
         super().__init__(expiry)
         self.codec = list_codec(name, declared, expires=expiry is not None)
-        """Of lists."""
+        """Codec of lists."""
         self.element = ValueCodec(name, declared)
         self.values: dict[Key, list[Any]] = {}
         self.appended: set[Key] = set()

@@ -1,11 +1,11 @@
 """Rows of columns as bytes, one value per row, and back: vectorised.
 
-A row is a struct of fixed width, and behind it the bytes of the columns that have none:
+A row is a struct of fixed width, followed by the bytes of the columns without a fixed width:
 
     numbers, points in time, durations    their bits, big-endian
-    texts, binary, decimals, booleans     the length, 4 bytes, -1 where it is null; the bytes behind
+    strings, binary, decimals, booleans   the length, 4 bytes, -1 for null; their bytes after the struct
 
-The struct's fields stand in the order of the columns. Only columns of the last kind may hold nulls.
+The struct's fields have the order of the columns. Only columns of the last kind may hold nulls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 class Packing:
-    """How rows of these columns are packed."""
+    """Packs rows of these columns."""
 
     def __init__(self, types: Sequence[pa.DataType], *, prefix_bytes: int = 0) -> None:
         """`prefix_bytes` are left free before the struct."""
@@ -61,7 +61,7 @@ class Packing:
         return self._unpacked(rows, more=False)[0]
 
     def unpack_before(self, rows: Sequence[bytes]) -> tuple[list[pa.Array], pa.Array]:
-        """The columns of packed rows that have more bytes behind them, and these."""
+        """Return the columns of packed rows that are followed by more bytes, and these bytes."""
         columns, ends = self._unpacked(rows, more=True)
         rest = [row[end:] for row, end in zip(rows, ends.tolist(), strict=True)]
         return columns, pa.array(rest, pa.large_binary())

@@ -67,7 +67,7 @@ class DeltaChain:
         if self._full_next:
             return True
         if not changes:
-            # What most of is gone is not to be kept for as long as nothing comes.
+            # A part whose entries have mostly expired is not kept while nothing changes.
             return rows is not None and 2 * rows < self._full_rows + self._delta_rows
         return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
 
@@ -141,7 +141,7 @@ def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Tab
 
 
 def merged(tables: Iterable[pa.Table]) -> list[tuple[bytes, bytes, bytes]]:
-    """What is left of a state's parts: (key, namespace, value), in the order of the bytes."""
+    """Return the merged rows of a state's parts: (key, namespace, value), ordered by bytes."""
     found: dict[tuple[bytes, bytes], bytes] = {}
     for table in tables:
         keys, namespaces, values = (

@@ -16,7 +16,7 @@ from rheos.core.state.key_limit import KeyContents, KeyLimit
 
 
 class NoKey:
-    """Stands for the key where there is none. Looking anything up by it is the user's error."""
+    """Placeholder for a missing key. Looking anything up by it raises the user's error."""
 
     def __hash__(self) -> NoReturn:
         raise StateAccessError(

@@ -12,4 +12,4 @@ AnySlots: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 """Slots of any width. With those of numpy's own, `intp`, arrays are indexed in a third of the time."""
 
 EMPTY = -1
-"""In the place of a slot, where there is none."""
+"""Placeholder for a missing slot."""

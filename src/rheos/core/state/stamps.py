@@ -1,9 +1,10 @@
-"""How entries that expire are stored: their stamp, and behind it the bytes that they would be without.
+"""The stored form of entries that expire: their stamp, followed by the entry.
 
     a value, an entry of a map    stamp (8 bytes) · value
-    a segment of a list           how many (4 bytes) · a stamp for each · the list
+    a segment of a list           count (4 bytes) · a stamp for each element · the list
 
-big-endian. So what looks for old entries reads no value. In memory an entry is a pair (stamp, value).
+All numbers are big-endian. So a search for old entries decodes no value. In memory an entry is a pair
+(stamp, value).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ def stamped_list(stamps_ms: Sequence[int], elements: bytes) -> bytes:
 
 
 def stamps_of(data: bytes) -> tuple[int, ...]:
-    """Of a segment. Raises struct.error where it is cut off."""
+    """Return the stamps of a segment. Raises struct.error if it is truncated."""
     return struct.unpack_from(f">{_COUNT.unpack_from(data)[0]}q", data, _COUNT.size)
 
 
 def latest_stamp_of(data: bytes) -> int:
-    """Of a segment: when all of it is gone, this one is."""
+    """Return the latest stamp of a segment. When it expires, the whole segment has expired."""
     return max(stamps_of(data), default=MIN_TIMESTAMP_MS)
 
 
@@ -52,7 +53,7 @@ def elements_of(data: bytes) -> bytes:
 
 
 class StampedCodec(ValueCodec):
-    """Of pairs (stamp, value). What it says of types is said of the values."""
+    """Codec of pairs (stamp, value). Its types are those of the values."""
 
     def encode(self, values: Sequence[tuple[int, Any]], keys: Sequence[Key]) -> list[bytes]:
         encoded = super().encode([value for _, value in values], keys)
@@ -63,7 +64,7 @@ class StampedCodec(ValueCodec):
 
 
 class StampedListCodec(ValueCodec):
-    """Of lists of pairs (stamp, element)."""
+    """Codec of lists of pairs (stamp, element)."""
 
     def encode(self, values: Sequence[list[tuple[int, Any]]], keys: Sequence[Key]) -> list[bytes]:
         encoded = super().encode([[element for _, element in pairs] for pairs in values], keys)
@@ -73,7 +74,7 @@ class StampedListCodec(ValueCodec):
         ]
 
     def decode(self, data: bytes) -> list[tuple[int, Any]]:
-        # What is cut off has no elements to decode: that raises first.
+        # A truncated segment raises here, before its elements are decoded.
         elements = super().decode(elements_of(data))
         stamps = stamps_of(data)
         if len(stamps) != len(elements):
@@ -85,10 +86,11 @@ class StampedListCodec(ValueCodec):
 
 
 def value_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
-    """Of single values, or of pairs. Raises SchemaError where the declared type cannot be stored."""
+    """Return the codec of single values, or of pairs. Raises SchemaError if the declared type cannot be
+    stored."""
     return (StampedCodec if expires else ValueCodec)(name, declared)
 
 
 def list_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
-    """Of lists of values of a declared type, or of pairs."""
+    """Return the codec of lists of values of a declared type, or of pairs."""
     return (StampedListCodec if expires else ValueCodec)(name, list[declared])

@@ -1,10 +1,11 @@
-"""What backends keep of declared state: values, lists and maps by key. There are no other forms.
+"""The contracts of the stores of declared state: values, lists and maps by key. There are no other
+forms.
 
-Handles (`state/kinds/`) are written once, over these contracts. They are on the path of every record,
-so a store shows them what is in memory, and where to note what has changed, and is called only where
-these do not do. They stay the same objects for life.
+Handles (`state/kinds/`) are written once, over these contracts, and are on the path of every record. So
+a store exposes its data in memory and the set of changed keys, and handles call it only for other data.
+These collections stay the same objects for the life of the store.
 
-A key that has no value, an item that is not in a map: both are `ABSENT`.
+A key without a value, and an item that is not in a map, have the value `ABSENT`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from rheos.core.state.codec import ValueCodec
 from rheos.core.state.keys import Key
 
 ABSENT: Any = object()
-"""Stands for the value of a key that has none. Only a store whose rest is on disk has it among its
-values: there it says that nothing is there either."""
+"""Placeholder for the value of a key without one. Only a store with data on disk has it among its
+values: it means that the disk has no value, either."""
 
 MISSING: Any = object()
 """Nothing is known in memory: what a look into `values` gives that finds nothing."""
@@ -32,7 +33,7 @@ class ValueStore(Protocol):
 
     @property
     def values(self) -> dict[Key, Any]:
-        """Those that are in memory. It may be read and written until the backend's next `prepare`."""
+        """Values in memory. The dict may be read and written until the backend's next `prepare`."""
         ...
 
     @property
@@ -41,7 +42,7 @@ class ValueStore(Protocol):
         ...
 
     def fetch(self, key: Key) -> Any:
-        """The value of a key that has none in `values`, or ABSENT. It is among them now."""
+        """Return the value of a key that is not in `values`, or ABSENT, and add it there."""
         ...
 
     def remove(self, key: Key) -> None:
@@ -56,7 +57,7 @@ class ListStore(Protocol):
 
     @property
     def values(self) -> dict[Key, list[Any]]:
-        """What is in memory: a list, or its end, which may be appended to."""
+        """Lists in memory. Each is the whole list, or its end, to which elements may be appended."""
         ...
 
     @property
@@ -85,14 +86,14 @@ class MapStore(Protocol):
     """A dict per key. An entry is read and written by itself."""
 
     item: ValueCodec
-    """Of the keys inside the map."""
+    """Codec of the keys inside the map."""
     value: ValueCodec
     in_memory: bool
     """Whether what is not in `values` is nowhere: there is no need to `fetch`."""
 
     @property
     def values(self) -> dict[Key, dict[Any, Any]]:
-        """What is in memory of each map. Items may be put, and noted in `changed`."""
+        """The part of each map that is in memory. Items may be put, and must be added to `changed`."""
         ...
 
     @property
@@ -102,7 +103,7 @@ class MapStore(Protocol):
         ...
 
     def enter(self, key: Key) -> dict[Any, Any]:
-        """What is known of the map of a key that is not in `values`; it is there now."""
+        """Return the known part of the map of a key that is not in `values`, and add it there."""
         ...
 
     def fetch(self, key: Key, item: Any) -> Any:

@@ -28,7 +28,7 @@ TIMERS = "timers"
 """The name of the state. No declaration can have it."""
 
 NAMESPACE = struct.Struct(">cq")
-"""Of a timer: its mark and its time."""
+"""The namespace of a timer: its mark and its time."""
 
 _FIRED = struct.Struct(">q")
 """Value of an overdue timer: the watermark that was reached when it was stored. Other timers, and those
@@ -38,7 +38,7 @@ EVENT, PROCESSING = b"e", b"p"
 """The marks of the two kinds of timers: they begin the namespace of their rows."""
 
 _DELETED_IN_HEAP = 1024
-"""Deleted timers stay in the heap: at the most as many as stand, and so many more."""
+"""Maximum number of deleted timers in the heap, in addition to the number of existing ones."""
 
 Timer = tuple[int, Key]
 
@@ -62,8 +62,8 @@ class TimerQueue(ABC):
     """The timers of one kind."""
 
     heap: list[tuple[int, bytes, Key]]
-    """By time and encoded key. Its first is the next timer, or one that was deleted and would have been
-    before it; it is empty where there is none."""
+    """Timers by time and encoded key. The first is the next timer, or a deleted one that would have
+    preceded it. The heap is empty if there are no timers."""
 
     fired_ms = MIN_TIMESTAMP_MS
     """Watermark up to which all timers have fired that were registered before it was reached. A timer
@@ -84,7 +84,7 @@ class TimerQueue(ABC):
 
     @abstractmethod
     def delete(self, timestamp_ms: int, key: Key) -> None:
-        """No error where there is none."""
+        """Delete a timer. Does nothing if it does not exist."""
 
     @abstractmethod
     def next_ms(self) -> int | None: ...
@@ -103,7 +103,7 @@ class TimerQueue(ABC):
 
 
 class MemoryTimerQueue(TimerQueue):
-    """A heap, the set of those that stand, and what has changed."""
+    """A heap, the set of existing timers, and the changes."""
 
     def __init__(self, mark: bytes, encode: Callable[[Key], bytes]) -> None:
         self.mark = mark
@@ -178,7 +178,7 @@ class MemoryTimerQueue(TimerQueue):
         return list(self._live)
 
     def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
-        """What to write and what to delete; from now on, nothing has changed."""
+        """Return the timers to write and those to delete, and reset the changes."""
         frozen = (self.standing(), []) if full else (list(self._added), list(self._removed))
         self._added.clear()
         self._removed.clear()
@@ -200,8 +200,8 @@ class TimerService:
         self._until_ms = MIN_TIMESTAMP_MS
 
     def expect(self, until_ms: int) -> None:
-        """The watermark comes up to `until_ms` among the rows that are to be delivered: from here on
-        `expected` says whether a timer is due by then, one that is registered meanwhile included."""
+        """Announce that the watermark will reach `until_ms` among the next delivered rows. From now on
+        `expected` is true if a timer is due by then, including timers that are registered meanwhile."""
         heap = self.event.heap
         self._until_ms = until_ms
         self.expected = bool(heap) and heap[0][0] <= until_ms

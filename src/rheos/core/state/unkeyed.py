@@ -40,7 +40,7 @@ class UnkeyedState(ABC):
     """One declared state of one subtask."""
 
     handle: Any
-    """What the function gets."""
+    """The handle that the function receives."""
 
     @abstractmethod
     def restore(self, tables: Tables) -> None:
@@ -192,7 +192,8 @@ class _OperatorList(UnkeyedState):
 def _encoded_later(
     codec: ValueCodec, values: Sequence[Any], keys: Sequence[Any]
 ) -> Callable[[], list[bytes]]:
-    """What gives the encoded values. Those that may be changed in place are encoded now."""
+    """Return a function that returns the encoded values. Values that may be changed in place are
+    encoded now."""
     if codec.immutable:
         return lambda: codec.encode(values, keys)
     now = codec.encode(values, keys)
@@ -242,7 +243,7 @@ def _state_of(declared: UnkeyedStateDeclaration) -> UnkeyedState:
 
 
 def unkeyed_shapes(function: object) -> dict[str, StateShape]:
-    """What a function keeps without a key. Raises SchemaError where it cannot be stored."""
+    """Return the shapes of a function's unkeyed state. Raises SchemaError if it cannot be stored."""
     return {name: _shape_of(declared) for name, declared in unkeyed_declarations(function).items()}
 
 

@@ -1,9 +1,8 @@
 """The slots of single words, in tables that are looked into for all rows at once.
 
-Where the words lie close together, as ids often do, a word is the address of its slot. Else a slot lies
-where the word's hash says, or in the next free place. A table by address is never larger than one by
-hash would be, and takes a third of the time of one.
-"""
+If the words are close together, as ids often are, a word is the address of its slot. Otherwise a slot
+is at the place of the word's hash, or in the next free place. A table by address is never larger than
+one by hash would be, and takes a third of its time."""
 
 from __future__ import annotations
 
@@ -89,15 +88,15 @@ def _distinct(words: Words) -> Words:
         return np.unique(words)
     at, rows = words.view(np.int64), np.arange(len(words))
     last = np.empty(highest + 1, dtype=np.int64)
-    # Of several rows of a word the last one written stays: just one is its own last.
+    # If a word has several rows, the last one written stays: exactly one row finds itself.
     last[at] = rows
     distinct: Words = words[last[at] == rows]
     return distinct
 
 
 class _ByAddress:
-    """The slot of a word lies at the word. A last place, which is always empty, stands for all that are
-    beyond the table."""
+    """A table in which a word is the address of its slot. All words beyond the table use the last
+    place, which is always empty."""
 
     def __init__(self, places: int) -> None:
         self._slots: Slots = np.full(places + 1, EMPTY, dtype=np.int32)
@@ -179,7 +178,7 @@ class _ByHash:
         places = self._first_places(words[start:end])
         while len(slots):
             free = self._slots[places] == EMPTY
-            # Where several want one place, the last one written has it and the others go on.
+            # If several words want one place, the last one written has it; the others continue.
             self._slots[places[free]] = slots[free]
             left = self._slots[places] != slots
             slots, places = slots[left], (places[left] + 1) & self._mask

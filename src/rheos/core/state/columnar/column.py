@@ -18,7 +18,7 @@ from rheos.core.state.stamps import value_codec
 
 Flags = npt.NDArray[np.bool_]
 EventTimes = npt.NDArray[np.int64] | None
-"""Of calls, in ms since the epoch; None where no state goes by them."""
+"""Event times of calls, in ms since the epoch; None if no state uses them."""
 
 DTYPES: dict[Any, type[np.generic]] = {
     int: np.int64,
@@ -26,7 +26,7 @@ DTYPES: dict[Any, type[np.generic]] = {
     bool: np.bool_,
     str: np.int32,
 }
-"""Of the types that can be columns; texts are kept as their codes."""
+"""Array types of the types that can be columns. Strings are stored as their codes."""
 
 _SMALLEST = 64
 
@@ -34,7 +34,7 @@ _SMALLEST = 64
 def check_column(
     declared: StateDeclaration, what: str, *, needs_default: bool, may_expire: bool
 ) -> None:
-    """Raises ProgramError where a declaration is none that `what` can keep as a column."""
+    """Raise ProgramError if `what` cannot store a declaration as a column."""
     if not isinstance(declared, ValueState):
         raise ProgramError(
             f"state {declared.name!r} is a {type(declared).__name__}, and {what} keeps values alone",
@@ -72,10 +72,9 @@ def check_column(
 
 
 class StateColumn:
-    """The values of a declaration. Where none is set, the default stands in the array.
+    """The values of a declaration. Slots without a value have the default in the array.
 
-    What is read and written is so in calls at given event times, one for each slot: `ExpiringColumn`
-    looks at them.
+    Reads and writes happen in calls at event times, one for each slot. `ExpiringColumn` uses them.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class StateColumn:
         self.type = declared.type
         self.expiry = expiry
         self.codec = value_codec(declared.name, declared.type, expires=expiry is not None)
-        """Of what is stored: `later` gives it, and `load` takes it."""
+        """Codec of stored values, which `later` returns and `load` receives."""
         self.texts = texts
         default = declared.default
         if default is None:
@@ -97,7 +96,7 @@ class StateColumn:
         self.changed: Flags = np.zeros(_SMALLEST, np.bool_)
 
     def grow(self, size: int) -> None:
-        """There are so many slots."""
+        """Extend the column to this number of slots."""
         more = size - len(self.values)
         if more <= 0:
             return
@@ -128,7 +127,7 @@ class StateColumn:
         """Clears those slots of a part that no call to come will see."""
 
     def keep(self, slots: Slots, moved: Slots) -> None:
-        """Of these slots what they have is kept, in the slots `moved`, and nothing else."""
+        """Keep only these slots, and move them to the slots `moved`."""
         before = self.values, self.present, self.changed
         size = max(len(slots), _SMALLEST)
         self.values = np.full(size, self.default, self.values.dtype)
@@ -145,7 +144,7 @@ class StateColumn:
     # --- between arrays and Python --------------------------------------------------------------------
 
     def later(self, slots: Slots) -> Callable[[], list[Any]]:
-        """What gives what is stored of these slots, in any thread, whatever comes meanwhile."""
+        """Return a function that returns the stored values of these slots as of now, in any thread."""
         values = self.values[slots]
         if self.type is not str:
             return values.tolist

@@ -1,7 +1,7 @@
-"""One declared value with a time to live, of all keys: beside the values an array of their stamps.
+"""One declared value with a time to live, for all keys: an array of values, and one of their stamps.
 
-The meaning is that of the handles of single keys (`kinds/expiring.py`): nothing is shown that is gone
-at the time of the call, and what a call has found gone, no later one finds again.
+It means the same as the handles of single keys (`kinds/expiring.py`): a call sees no value that has
+expired at its time, and once a call has found a value expired, no later call sees it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from rheos.core.state.slots import AnySlots, Slots
 
 
 class ExpiringColumn(StateColumn):
-    """Where a key comes in several rows of one look, each row is held against what was there before."""
+    """A column of values that expire. If a key has several rows in one read, each row is compared with
+    the value from before the read."""
 
     def __init__(self, declared: ValueState[Any], texts: StringCodes, expiry: Expiry) -> None:
         super().__init__(declared, texts, expiry)

@@ -14,7 +14,7 @@ from rheos.core.state.slots import AnySlots, Slots
 
 
 class SlotKeys:
-    """Numbers keys. `codec` says what a key is."""
+    """Numbers keys. `codec` defines the type of a key."""
 
     def __init__(self, codec: KeyCodec) -> None:
         self._codec = codec
@@ -46,7 +46,7 @@ class SlotKeys:
         return [column.take(taken).combine_chunks() for column in self._index.freeze()]
 
     def later(self, slots: Slots) -> Callable[[], list[Key]]:
-        """What gives the keys of these slots, in any thread, whatever comes meanwhile."""
+        """Return a function that returns the keys of these slots as of now, in any thread."""
         columns = self._index.freeze()
 
         def keys() -> list[Key]:
@@ -60,7 +60,7 @@ class SlotKeys:
         return self._codec.listed(whole)
 
     def keep(self, slots: Slots) -> Slots:
-        """Keeps the keys of these slots alone; gives the slots that they have from now on."""
+        """Keep only the keys of these slots, and return their new slots."""
         columns = self.columns(slots)
         self.forget()
         return self._index.lookup_or_add(columns)

@@ -81,7 +81,8 @@ class ColumnarState(ABC):
 
     @abstractmethod
     def _entered(self, rows: int, first: int, size: int) -> None:
-        """Calls for so many rows or timers are to come, with new slots from `first` to `size`."""
+        """Prepare for calls with this number of rows or timers, and new slots from `first` to
+        `size`."""
 
     @abstractmethod
     def leave(self) -> None:
@@ -113,7 +114,7 @@ class MemoryColumns(ColumnarState):
         super().__init__(declared, codec, texts, backend.scope)
         self._backend = backend
         self._enough = _FEW_KEYS
-        """With so many keys it is time to ask which of them have anything."""
+        """Number of keys at which unused ones are released."""
         for name, column in self.columns.items():
             if isinstance(column, ExpiringColumn):
                 backend.keep(name, ExpiringTable(column, self.keys))
@@ -121,7 +122,7 @@ class MemoryColumns(ColumnarState):
                 backend.keep(name, ColumnTable(column, self.keys))
 
     def _entered(self, rows: int, first: int, size: int) -> None:
-        # What a new slot has stands there already: the defaults.
+        # New slots already have the defaults.
         self._backend.sweep(rows)
 
     def leave(self) -> None:
@@ -130,11 +131,11 @@ class MemoryColumns(ColumnarState):
         self._sweep_texts()
 
     def _release_slots(self) -> None:
-        """Lets go of the keys that have nothing, and of which no snapshot has yet to say so."""
+        """Release the keys without state, unless the next snapshot has to record that."""
         size = len(self.keys)
         used = np.zeros(size, np.bool_)
         for column in self.columns.values():
-            # Slots move: a sweep that is under way would miss what moves behind it.
+            # Slots move: a running sweep would miss those that move to slots it has passed.
             column.clear_gone(slice(0, size))
             used |= column.present[:size] | column.changed[:size]
         left = np.flatnonzero(used).astype(np.int32)
@@ -211,8 +212,8 @@ def columnar_state(
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
 ) -> ColumnarState:
-    """Of the declarations of a function, each of which `check_column` has let pass. Called before the
-    backend is restored. `texts` has those whose codes the caller relies on."""
+    """Return the state of a function's declarations, which `check_column` has accepted. Called before
+    the backend is restored. `texts` has the strings whose codes the caller relies on."""
     texts = StringCodes() if texts is None else texts
     if isinstance(backend, MemoryBackend):
         return MemoryColumns(declared, codec, texts, backend)

@@ -41,7 +41,7 @@ class StringCodes:
         return np.array([NO_TEXT if text is None else code(text) for text in texts], np.int32)
 
     def of_column(self, column: pa.Array) -> Codes:
-        """The code of each value of a column of texts."""
+        """Return the code of each value of a column of strings."""
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         known = self.codes(encoded.dictionary.to_pylist())
         indices = encoded.indices
@@ -76,7 +76,8 @@ class StringCodes:
         return len(self._texts) > self._enough
 
     def keep(self, used: Sequence[Codes]) -> list[Codes]:
-        """Lets go of all texts but the fixed ones and those in use; gives the new codes of these."""
+        """Release all strings but the fixed ones and those in use, and return the new codes of
+        these."""
         there = [np.unique(codes[codes >= self._fixed]) for codes in used]
         left = np.unique(np.concatenate(there)) if there else np.empty(0, np.int32)
         new = np.full(len(self._texts) + 1, NO_TEXT, np.int32)  # The last one is the null's.

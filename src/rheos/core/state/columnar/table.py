@@ -1,4 +1,4 @@
-"""What a snapshot in memory holds of a column: the rows that every backend reads."""
+"""The rows of a column in a snapshot of the memory backend. Every backend can read them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ColumnTable(StateTable):
         return self._freeze(self._slots(self._kept()))
 
     def _kept(self) -> np.ndarray:
-        """Where there is something that a whole snapshot has."""
+        """Whether a full snapshot contains each slot."""
         return self._column.present
 
     def _slots(self, flags: np.ndarray) -> Slots:

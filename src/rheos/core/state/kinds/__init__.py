@@ -48,9 +48,10 @@ def kind_of(declared: StateDeclaration) -> DeclaredKind[Any]:
 
 
 def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
-    """What stands for the declaration in a running function. Called before the backend is restored.
+    """Return the handle that replaces the declaration in a running function. Called before the backend
+    is restored.
 
-    Raises SchemaError where the declared type cannot be stored.
+    Raises SchemaError if the declared type cannot be stored.
     """
     kind, scope = kind_of(declared), backend.scope
     if declared.ttl is None:
@@ -64,8 +65,8 @@ def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
 
 
 def shape_of(declared: StateDeclaration) -> StateShape:
-    """What a declaration stores, as it is written with every checkpoint and compared, but for the key.
-    Raises SchemaError where its types cannot be stored."""
+    """Return the shape of a declaration's state, without the key. Every checkpoint contains it, to be
+    compared later. Raises SchemaError if the types cannot be stored."""
     kind = kind_of(declared)
     types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
     match kind.holds:

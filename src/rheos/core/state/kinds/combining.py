@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class KeptValue(Protocol):
-    """The handle of a value without a default, which may expire. None: there is none."""
+    """The handle of a value without a default, which may expire. None means that there is no value."""
 
     value: Any
 

@@ -13,11 +13,10 @@ _ATOMS = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 def copier(value: Any) -> Callable[[], Any]:
-    """What makes a new deep copy of the value at each call. The value must not change meanwhile.
+    """Return a function that returns a new deep copy of the value. The value must not change.
 
-    Flat lists, sets and dicts, and objects that are nothing but attributes of such, are copied part by
-    part; any other value, and one with a part that is in it twice, by `copy.deepcopy`.
-    """
+    Flat lists, sets and dicts, and objects whose attributes are such, are copied part by part. Any
+    other value, and one that contains a part twice, is copied by `copy.deepcopy`."""
     return _fast(value, set()) or partial(copy.deepcopy, value)
 
 
@@ -43,7 +42,7 @@ def _of_object(value: Any, cls: type[Any], seen: set[int]) -> Callable[[], Any] 
     try:
         made_by, given, attributes, *others = value.__reduce_ex__(4)
     except Exception:
-        return None  # It says so itself when it is copied.
+        return None  # Copying it will raise the error.
     plain = made_by is copyreg.__newobj__ and given == (cls,) and type(attributes) is dict  # type: ignore[attr-defined]
     if not plain or any(part is not None for part in others):
         return None

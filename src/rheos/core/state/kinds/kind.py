@@ -1,4 +1,4 @@
-"""What a kind of declared state is.
+"""The contract of kinds of declared state.
 
 A new kind is one file here, with its handle and its `DeclaredKind`, a declaration in
 `graph/state.py`, and a line in the registry (`kinds/__init__.py`). It is kept in one of the stores that
@@ -34,12 +34,11 @@ class DeclaredKind(ABC, Generic[D]):
 
     @abstractmethod
     def handle(self, declared: D, stores: KeyedStateBackend, scope: KeyScope) -> Any:
-        """What the user's function gets in the place of the declaration: it works on the store of the
-        declaration's name, of the kind's form and types, at the scope's key.
+        """Return the handle that replaces the declaration in the user's function. It uses the store of
+        the declaration's name, with the kind's form and types, at the scope's key.
 
-        Called once in each subtask, before anything is restored. Raises SchemaError where the declared
-        types cannot be stored.
-        """
+        Called once in each subtask, before anything is restored. Raises SchemaError if the declared
+        types cannot be stored."""
 
     def expiring_handle(
         self, declared: D, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry

@@ -125,7 +125,7 @@ class MapHandle:
 
 
 class InMemoryMapHandle(MapHandle):
-    """Where all there is is in memory: what is not found there is nowhere."""
+    """The handle of maps that are completely in memory: a missing entry does not exist."""
 
     __slots__ = ()
 

@@ -1,9 +1,8 @@
 """ValueState: one value per key.
 
-The handle is on the path of every record, and so as short as can be. There is no check whether there is
-a key: the key that stands for none cannot be looked up (`scope.NoKey`). A mutable value that is read is
-taken for changed.
-"""
+The handle is on the path of every record, so it is as short as possible. It does not check whether
+there is a key: the placeholder for a missing key cannot be looked up (`scope.NoKey`). A mutable value
+that was read is treated as changed."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from rheos.core.state.stores import ABSENT, MISSING, ValueStore
 
 
 class ValueHandle:
-    """Of an immutable type."""
+    """The handle of a value of an immutable type."""
 
     __slots__ = ("_cls", "_codec", "_default", "_dirty", "_fetch", "_remove", "_scope", "_values")
 
@@ -63,7 +62,7 @@ class ValueHandle:
 
 
 class InMemoryValueHandle(ValueHandle):
-    """Where all there is is in memory: the one look that every record takes is all."""
+    """The handle of values that are completely in memory: each record needs just one lookup."""
 
     __slots__ = ()
 
@@ -73,7 +72,8 @@ class InMemoryValueHandle(ValueHandle):
 
 
 class MutableValueHandle(ValueHandle):
-    """Of a type that may be changed in place: the default is copied, a read marks it dirty."""
+    """The handle of a value that may be changed in place. The default is copied, and a read marks the
+    value as changed."""
 
     __slots__ = ("_copy",)
 

@@ -1,8 +1,8 @@
-"""Keyed state in RocksDB, behind the contract of keyed state.
+"""Keyed state in RocksDB, by the contract of keyed state.
 
-A snapshot is the database's files: what has changed is written to a new table file, the files are
-linked into a folder, and of these each is uploaded once. A savepoint is the rows, read from such a
-folder piece by piece while processing goes on.
+A snapshot consists of the database's files: changes are written to a new table file, all files are
+linked into a folder, and each file is uploaded once. A savepoint consists of rows, which are read from
+such a folder piece by piece while processing continues.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rheos.core.state.timers import EVENT, PROCESSING, TIMERS, TimerService
 _STRIDE = 1024
 _LEAST_STRIDE = 16
 _PLACE_BYTES = 200
-"""About what it takes in memory to know where a key lies."""
+"""Approximate memory in bytes for the place of a key."""
 _CHANGED_TIMER_BYTES = 250
 _VIEW_BYTES = 4 * MIB
 """Memory for reading what a savepoint writes."""
@@ -136,7 +136,7 @@ class RocksDbBackend(KeyedStateBackend):
         for queue in self._queues:
             queue.settle()
         self._places.forget()
-        # What one stride brings in is to be small beside the whole.
+        # The keys of one stride must be few, compared with all keys in memory.
         self.stride = min(_STRIDE, max(_LEAST_STRIDE, generation // 4 // largest))
 
     # --- snapshots --------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class RocksDbBackend(KeyedStateBackend):
         ]
 
     def _living(self, name: str) -> Callable[[bytes], bool] | None:
-        """Which of the stored values of a state are not gone by now; None where all stay."""
+        """Return a test of whether a stored value of a state has not expired; None if none expires."""
         table = self._tables.get(name)
         if table is None or table.expiry is None:
             return None
@@ -203,7 +203,7 @@ class RocksDbBackend(KeyedStateBackend):
                 queue.read()
 
     def _drop_others(self, forms: Mapping[str, EntryForm]) -> None:
-        """What the program declares no more, or declares as something else, is gone."""
+        """Delete states that the program no longer declares, or declares with another form."""
         for name, state in list(self._catalogue.states.items()):
             if forms.get(name) is not state.form:
                 self.database.delete_range(range_start(state.id), range_start(state.id + 1))
@@ -219,8 +219,8 @@ class RocksDbBackend(KeyedStateBackend):
 
 
 class _View:
-    """A state of the database that stands still, in a folder of hard links. The folder goes with the
-    last one who can read it."""
+    """An immutable view of the database, in a folder of hard links. The folder is deleted with the
+    view's last reader."""
 
     def __init__(self, folder: str, groups: range) -> None:
         self._folder = folder
@@ -230,7 +230,7 @@ class _View:
     def tables(
         self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
     ) -> Iterator[pa.Table]:
-        """Reads with a database of its own: it runs beside others, on any thread."""
+        """Read with a database of its own, concurrently with other readers, in any thread."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
             yield from rows.tables(database, id, form, self._groups, living)

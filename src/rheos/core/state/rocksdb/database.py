@@ -25,7 +25,7 @@ _MANIFEST = "MANIFEST-"
 _CURRENT = "CURRENT"
 
 _TABLE_FILE_BYTES = 16 * MIB
-"""How large a table file grows: what is the least that a checkpoint writes of a change to it."""
+"""Size in bytes of a full table file: the minimum that a checkpoint writes for a change to it."""
 _BITS_PER_KEY = 10
 _RUNS_BEFORE_MERGE = 8
 _MAX_MANIFEST_BYTES = MIB
@@ -163,7 +163,7 @@ def make_current(folder: str, manifest: str) -> None:
 
 
 def failure(folder: str, error: Exception) -> StateError:
-    """What to raise for a failure of the disk, or of the database on it."""
+    """Return the error to raise for a failure of the disk, or of the database on it."""
     if isinstance(error, StateError):
         return error
     text = f"{error}"

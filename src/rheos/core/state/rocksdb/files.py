@@ -1,9 +1,8 @@
 """A snapshot as a set of files, and a database made out of the sets of old subtasks.
 
-A set is the table files, which never change, and the manifest, which says which these are. RocksDB
-numbers its files, and counts on after a restore: so that a name stands for one content over the life of
-a job, it begins with the attempt and the subtask that wrote the file (CP20).
-"""
+A set consists of the table files, which never change, and the manifest, which lists them. RocksDB
+numbers its files, and continues counting after a restore. So that a name always means the same content
+over the life of a job, it begins with the attempt and the subtask that wrote the file (CP20)."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class FileSets:
         self._writer = writer
         """Begins the names of new files: the attempt and the subtask."""
         self._names: dict[str, str] = {}
-        """Of restored files: by the database's name for each, the name in snapshots."""
+        """Names of restored files in snapshots, by their names in the database."""
         self._taken = 0
 
     def took_over(self, names: dict[str, str]) -> None:
@@ -65,9 +64,10 @@ def _read(folder: str, name: str) -> bytes:
 
 
 def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
-    """Writes the files of a set into a new folder, ready to be opened; the names of its tables.
+    """Write the files of a set into a new folder, ready to be opened, and return the names of its
+    tables.
 
-    Raises UnrestorableError where the set is none of ours, StateError where the disk cannot take it.
+    Raises UnrestorableError if the set is not a valid one, and StateError if the disk fails.
     """
     names: dict[str, str] = {}
     manifest = None
@@ -92,9 +92,9 @@ def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
 def open_sets(
     sets: Sequence[RestoredFiles], folder: str, memory_bytes: int
 ) -> tuple[Database, dict[str, str]]:
-    """A database with the key groups that the sets are taken for; and the names of its tables.
+    """Return a database with the wanted key groups of the sets, and the names of its tables.
 
-    The set that gives the most is opened as it is, less what others take; from the rest is copied.
+    The set with the most of them is opened in place, without the groups of others. The rest is copied.
     """
     largest = max(sets, key=lambda files: len(files.groups), default=None)
     path = str(Path(folder, "db"))

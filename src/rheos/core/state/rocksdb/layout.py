@@ -1,15 +1,15 @@
-"""What a key of the database is made of, and which states a database has.
+"""The layout of the database's keys, and the states of a database.
 
     state (2 bytes) · key group (2 bytes) · key · namespace
 
-all of it big-endian, so that a state's key groups are ranges of the database, and the entries of a key
-lie together. Keys are msgpack, in which no key is the beginning of another. The namespace is that of
-the canonical rows (`state/parts.py`), with what it takes to find where the key ends:
+All parts are big-endian, so a state's key groups are ranges of the database, and the entries of a key
+are adjacent. Keys are msgpack, in which no key is a prefix of another. The namespace is that of the
+canonical rows (`state/parts.py`), with the data to find the end of the key:
 
     values   nothing
     lists    the place of the segment, 8 bytes
     maps     the encoded key of the entry, and the length of the state's key, 4 bytes
-    timers   lie by time: mark · time (8 bytes, its sign flipped) · key
+    timers   are ordered by time: mark · time (8 bytes, its sign flipped) · key
 
 State 0 is the catalogue.
 """
@@ -41,12 +41,12 @@ class EntryForm(Enum):
 
 
 def range_start(state: int, group: int = 0) -> bytes:
-    """Where a key group of a state begins. That of the group after the last is where it ends."""
+    """Return the start of a key group of a state. The start of the next group is its end."""
     return _RANGE.pack((state << 16) + group)
 
 
 def join(form: EntryForm, key: bytes, namespace: bytes) -> bytes:
-    """What follows the key group."""
+    """Return the part of a database key that follows the key group."""
     match form:
         case EntryForm.VALUE | EntryForm.LIST:
             return key + namespace
@@ -86,7 +86,7 @@ class DatabaseCatalogue(msgspec.Struct):
     version: int = _VERSION
     states: dict[str, StateId] = {}
     next_place: int = 0
-    """Of the segments of lists: each lies behind those before it."""
+    """Place of the next segment of a list. Places only increase."""
 
     @staticmethod
     def read(database: Database) -> DatabaseCatalogue:
@@ -107,7 +107,7 @@ class DatabaseCatalogue(msgspec.Struct):
         database.write(batch)
 
     def declare(self, name: str, form: EntryForm) -> int:
-        """The id of a state, which is new where there is none of this name and form."""
+        """Return the id of the state with this name and form, a new one if there is no such state."""
         known = self.states.get(name)
         if known is None or known.form is not form:
             known = StateId(1 + max((state.id for state in self.states.values()), default=0), form)
@@ -116,10 +116,10 @@ class DatabaseCatalogue(msgspec.Struct):
 
 
 class Places:
-    """Where keys lie: the key group and the encoded key, as they stand in the database.
+    """The places of keys: the key group and the encoded key, as the database has them.
 
-    The group of a key is a hash that costs little for many keys and much for one: so the keys that
-    are to come are named beforehand (`expect`), and looked up together when one of them is needed.
+    The group of a key is a hash that is cheap for many keys at once and expensive for a single one. So
+    the caller announces the next keys (`expect`), and all are hashed together when one is needed.
     """
 
     def __init__(self, codec: KeyCodec, max_parallelism: int) -> None:

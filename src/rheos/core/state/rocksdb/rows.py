@@ -57,8 +57,8 @@ def tables(
     groups: range,
     living: Callable[[bytes], bool] | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a state, sorted by (key_group, key, namespace); one table at the least. `living` says
-    which values are to be in it."""
+    """Yield the rows of a state, sorted by (key_group, key, namespace), in at least one table. `living`
+    tests whether a value is to be included."""
     piece = _Piece()
     for group in groups:
         for key, namespace, value in _rows(database, id, form, group):
@@ -76,7 +76,7 @@ def _rows(
 ) -> Iterable[tuple[bytes, bytes, bytes]]:
     start, stop = range_start(id, group), range_start(id, group + 1)
     found = ((*split(form, place[4:]), value) for place, value in database.scan(start, stop))
-    # Timers lie by time: those of one group at a time are put in the order of their keys.
+    # Timers are stored by time: one group at a time is sorted by key.
     return sorted(found) if form is EntryForm.TIMERS else found
 
 

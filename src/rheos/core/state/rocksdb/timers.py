@@ -1,9 +1,9 @@
 """Timers on disk, of which only the next ones are in memory.
 
-All timers are in the database, or in what is to be written to it next. In memory there are, beside, all
-up to a *horizon*: the heap from which they fire. When it is empty the horizon moves on: the next timers
-of every key group are read. When it has become too large the horizon moves back.
-"""
+All timers are in the database, or among the changes to be written to it next. In addition, memory has
+all timers up to a *horizon*: the heap from which they fire. When the heap is empty, the horizon
+advances, and the next timers of every key group are read. When the heap is too large, the horizon moves
+back."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class DiskTimerQueue(TimerQueue):
         self._flush_all = flush_all
         self._most = _IN_MEMORY
         self._live: set[Timer] = set()
-        """Those up to the horizon; what the heap holds beside is deleted."""
+        """Timers up to the horizon. Other timers in the heap are deleted ones."""
         self._horizon = _EVERYTHING
         """The time and encoded key up to which all timers are in memory."""
         self._changes: dict[Timer, bool] = {}
-        """What is to be written: whether the timer stands."""
+        """Changes to be written: whether each timer exists."""
 
     def attach(self, database: Database, id: int) -> None:
         """The database is open, and the timers are this state of it."""
@@ -107,7 +107,7 @@ class DiskTimerQueue(TimerQueue):
         self._horizon = _EVERYTHING
 
     def _advance(self) -> None:
-        """Nothing is in memory only where there is nothing at all."""
+        """Advance the horizon, so that the heap is empty only if there are no timers at all."""
         if not self.heap and self._horizon is not _EVERYTHING:
             self._refill()
 
