@@ -13,9 +13,9 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import Site
-from rheos.core.graph.nodes import MAIN, ExpressionSpec, StreamType
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.contract import OperatorContext, OutputType, PortType
-from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.operators.expressions import ExpressionOperator, ExpressionSpec
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from rheos.core.operators.build import build
 
 import rheos as rh
 from rheos.core.errors import Site
 from rheos.core.graph.functions import KeyedContext
-from rheos.core.graph.nodes import MAIN, ProcessSpec, StreamType
-from rheos.core.operators.build import build
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, OutputType, PortType
 from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.core.operators.process import ProcessSpec
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.types import schema_of
 from rheos.runtimes.host.io import SystemClock

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from rheos.core import aggregates as agg
 from rheos.core.errors import Site
-from rheos.core.graph.nodes import MAIN, RunningSpec, StreamType
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.contract import OperatorContext, OutputType, PortType
-from rheos.core.operators.running import RunningOperator, running_schema
+from rheos.core.operators.running import RunningOperator, RunningSpec, running_schema
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 

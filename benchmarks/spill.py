@@ -27,11 +27,11 @@ from running_kernel import SCHEMA as RUNNING_SCHEMA
 from running_kernel import SPEC, running_context
 from window_kernel import ONE_COUNT, VALUES, Case, window_context
 
-from rheos.core.graph.nodes import WindowSpec
 from rheos.core.graph.windows import Tumbling
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.running import RunningOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.state_config import MIB, Backend, StateConfig
 

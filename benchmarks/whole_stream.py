@@ -28,10 +28,11 @@ from window_kernel import FLOATS, INTEGERS, Case, batches, window_context
 
 from rheos.api.window_all import ALL
 from rheos.core import aggregates as agg
-from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.windows import Sliding
 from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, PortType
 from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec, partials_of
 
 VALUES = {"different": agg.count_distinct("n"), "most": agg.top_k("v", 3)}

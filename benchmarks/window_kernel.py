@@ -26,10 +26,11 @@ import pyarrow as pa
 
 from rheos.core import aggregates as agg
 from rheos.core.errors import Site
-from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.core.operators.contract import OperatorContext, OutputType, PortType
 from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.protocol.elements import TS, WM
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.ports import Immediate

@@ -26,8 +26,7 @@ import polars as pl
 from rheos.api.expressions import compile_expressions
 from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.core.graph.expression_trees import computes
-from rheos.core.graph.nodes import ExpressionSpec
-from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.operators.expressions import ExpressionOperator, ExpressionSpec
 from tests.api.company.functions import (
     NAMESPACES,
     NO_EXPRESSIONS,

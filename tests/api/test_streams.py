@@ -10,7 +10,11 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos import col
-from rheos.core.graph.nodes import ExpressionSpec, MapSpec, Node, ProcessSpec, WindowSpec
+from rheos.core.graph.nodes import Node
+from rheos.core.operators.expressions import ExpressionSpec
+from rheos.core.operators.map import MapSpec
+from rheos.core.operators.process import ProcessSpec
+from rheos.core.operators.window.spec import WindowSpec
 from tests.api.programs import Alert, Event, Validate, environment, events
 
 TIME = pa.timestamp("ms", tz="UTC")

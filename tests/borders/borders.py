@@ -34,10 +34,9 @@ from rheos.connectors.spark.types import spark_arrow_schema, to_arrow, to_spark
 from rheos.core.connectors.contract import ReaderContext, SinkContext
 from rheos.core.errors import InputError, SchemaError
 from rheos.core.formats.contract import Format
-from rheos.core.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec
-from rheos.core.operators.expressions import ExpressionOperator
-from rheos.core.operators.map import MapOperator
-from rheos.core.operators.map_batches import MapBatchesOperator
+from rheos.core.operators.expressions import ExpressionOperator, ExpressionSpec
+from rheos.core.operators.map import MapOperator, MapSpec
+from rheos.core.operators.map_batches import MapBatchesOperator, MapBatchesSpec
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.pandas_frames import pandas_frame

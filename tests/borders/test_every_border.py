@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rheos.connectors.spark.types import _PLAIN as SPARK_TYPES
 from rheos.core.errors import InternalError, RheosError
-from rheos.core.graph.nodes import MapBatchesSpec
+from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import rows_values, shown_record
 from rheos.core.protocol.types import _SIMPLE as ANNOTATED

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rheos.api.streams import DataStream
-from rheos.core.graph.nodes import MAIN, Input, OwnSpec, StreamType
+from rheos.core.graph.nodes import MAIN, Input, Spec, StreamType
 from rheos.core.site import call_site
 
 
 def connected(
-    spec: OwnSpec, of: DataStream, *inputs: Input, schema: pa.Schema, event_time: bool
+    spec: Spec, of: DataStream, *inputs: Input, schema: pa.Schema, event_time: bool
 ) -> DataStream:
     """What a method of the API will do: a node of the program with several inputs."""
     node = of._program.add(

@@ -27,7 +27,7 @@ from rheos.core.connectors.rejected import with_rows_ahead
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.graph import render
 from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.nodes import MAIN, Graph, Input, Node, SinkSpec, SourceSpec, StreamType
+from rheos.core.graph.nodes import MAIN, Graph, Input, Node, StreamType
 from rheos.core.graph.parameters import Parameters
 from rheos.core.graph.validate import (
     check_columns,
@@ -37,7 +37,8 @@ from rheos.core.graph.validate import (
     unbounded_sources,
 )
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.source import REJECTED
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import REJECTED, SourceSpec
 from rheos.core.plan import explain
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.plan.planner import make_plan

@@ -43,17 +43,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction, KeyedProcessFunction
-from rheos.core.graph.nodes import (
-    MAIN,
-    Input,
-    Order,
-    OwnSpec,
-    ProcessSpec,
-    ReduceSpec,
-    RunningSpec,
-    Spec,
-    StreamType,
-)
+from rheos.core.graph.nodes import MAIN, Input, Order, Spec, StreamType
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.validate import (
     aggregate_fields,
@@ -70,7 +60,9 @@ from rheos.core.operators.changelog.top_n import RANK, TopNSpec
 from rheos.core.operators.changes import table_columns
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.pattern.matches import TIMED_OUT
-from rheos.core.operators.running import running_schema
+from rheos.core.operators.process import ProcessSpec
+from rheos.core.operators.reduce import ReduceSpec
+from rheos.core.operators.running import RunningSpec, running_schema
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located
 
@@ -508,7 +500,7 @@ class KeyedStream:
             )
 
     def _joined(
-        self, spec: OwnSpec, other: KeyedStream, type: StreamType, name: str | None = None
+        self, spec: Spec, other: KeyedStream, type: StreamType, name: str | None = None
     ) -> DataStream:
         late = zip(LATE_OF_TWO, (self._type, other._type), strict=True)
         return self._then(spec, name or spec.kind, {MAIN: type, **dict(late)}, other)

@@ -13,7 +13,7 @@ from rheos.api.expressions import ExprLike, compile_expressions
 from rheos.api.program import Program
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError, Site
-from rheos.core.graph.nodes import Input, UnionSpec
+from rheos.core.graph.nodes import Input
 from rheos.core.graph.row_distribution import Dealt, PartitionBy, RowDistribution
 from rheos.core.graph.validate import unknown_column
 from rheos.core.site import call_site, located
@@ -109,7 +109,7 @@ class Partitioned:
 
     def _chained(self, *, ends: bool) -> Self:
         node = self._program.node(self._port.node)
-        if isinstance(node.spec, UnionSpec):
+        if node.spec.is_union:
             raise ProgramError(
                 "a union is no operator: what reads it reads its inputs",
                 hint="say it of the operator behind it, which begins a chain anyway",

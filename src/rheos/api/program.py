@@ -8,19 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rheos.core.errors import ProgramError, Site
-from rheos.core.graph.nodes import (
-    ExpressionSpec,
-    Graph,
-    Input,
-    MapBatchesSpec,
-    MapSpec,
-    Node,
-    OwnSpec,
-    SinkSpec,
-    Spec,
-    StreamType,
-    UnionSpec,
-)
+from rheos.core.graph.nodes import Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.validate import check_changes, check_inputs, check_uid
 from rheos.core.site import located
 
@@ -99,20 +87,11 @@ class Program:
         the column that it came from is compared with what it was."""
         node = self._nodes[port.node]
         type = node.outputs[port.tag]
-        match node.spec:
-            case MapSpec() | MapBatchesSpec() if type.time_column is not None:
-                self.replace(replace(node, spec=replace(node.spec, keeps=type.time_column)))
-            case ExpressionSpec() if type.time_column is not None:
-                pass
-            case UnionSpec():
-                pass
-            case OwnSpec() if type.time_column is not None:
-                kept = node.spec.keeping(type.time_column)
-                if kept is None:
-                    return
-                self.replace(replace(node, spec=kept))
-            case _:
+        if not node.spec.is_union:
+            kept = None if type.time_column is None else node.spec.keeping(type.time_column)
+            if kept is None:
                 return
+            self.replace(replace(node, spec=kept))
         for before in node.inputs:
             self.go_by_event_time(before)
 
@@ -122,12 +101,12 @@ class Program:
 
     def ending_in(self, node: Node) -> Graph:
         """The program with that node as its only end."""
-        inner = (other for other in self._nodes if not isinstance(other.spec, SinkSpec))
+        inner = (other for other in self._nodes if other.spec.writes_to is None)
         return Graph((*inner, replace(node, id=len(self._nodes))))
 
     def executed(self, graph: Graph) -> None:
         """The graph runs: its sinks are no part of what is executed next."""
-        self._executed.update(node.id for node in graph.nodes if isinstance(node.spec, SinkSpec))
+        self._executed.update(node.id for node in graph.nodes if node.spec.writes_to is not None)
 
 
 def checked_name(name: object) -> str:

@@ -39,22 +39,7 @@ from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import AsyncFunction
-from rheos.core.graph.nodes import (
-    MAIN,
-    EventTimeSpec,
-    ExpressionSpec,
-    Input,
-    MapBatchesSpec,
-    MapSpec,
-    Node,
-    ProcessSpec,
-    SinkSpec,
-    SourceSpec,
-    Spec,
-    StreamType,
-    UnionSpec,
-    WindowSpec,
-)
+from rheos.core.graph.nodes import MAIN, Input, Node, Spec, StreamType
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.validate import (
     check_columns,
@@ -70,8 +55,14 @@ from rheos.core.graph.windows import Watermark, Window
 from rheos.core.operators.changelog.emptied import REJECTED_TAG, EmptiedSpec
 from rheos.core.operators.changelog.retractions import RetractionsSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.explode import ExplodeSpec, exploded
+from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.operators.map import MapSpec
+from rheos.core.operators.map_batches import MapBatchesSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.union import UnionSpec
 from rheos.core.protocol.durations import Duration
 from rheos.core.redaction import redacted
 from rheos.core.site import call_site, located
@@ -764,8 +755,9 @@ class DataStream(Partitioned):
                 raise ProgramError(
                     f"there is no side output {tag!r} here", hint=_side_output_hint(node, known)
                 )
-            if isinstance(node.spec, WindowSpec):
-                self._program.replace(replace(node, spec=replace(node.spec, late_tag=tag)))
+            read = node.spec.reading_side_output(tag)
+            if read is not node.spec:
+                self._program.replace(replace(node, spec=read))
             return DataStream(self._program, Input(node.id, tag))
 
     # --- ends -----------------------------------------------------------------------------------------
@@ -882,7 +874,7 @@ class DataStream(Partitioned):
         kept = column if column is not None and column in schema.names else None
         if kept is not None and schema.field(kept).type != before.schema.field(kept).type:
             kept = None
-        changes = before.changes if isinstance(spec, ExpressionSpec) else None
+        changes = before.changes if spec.keeps_changes else None
         return StreamType(schema, before.event_time, record, kept, before.time_changed, changes)
 
 
@@ -899,8 +891,6 @@ def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _side_output_hint(node: Node, known: str) -> str:
-    if isinstance(node.spec, ProcessSpec):
-        return f'declare it in the function: side_outputs = {{"alerts": Alert}}; {known}'
-    if isinstance(node.spec, SourceSpec):
-        return f'"rejected" is there where the source skips bad rows (on_error="skip"); {known}'
+    if node.spec.side_outputs_hint is not None:
+        return f"{node.spec.side_outputs_hint}; {known}"
     return f"windows, joins, process functions and sources have side outputs; {node.name!r}: {known}"

@@ -12,8 +12,9 @@ import pyarrow as pa
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream
 from rheos.api.windowed import WindowedStream, WindowsOfKeys
-from rheos.core.graph.nodes import MAIN, ExpressionSpec, Input
+from rheos.core.graph.nodes import MAIN, Input
 from rheos.core.graph.validate import check_columns
+from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.site import call_site
 
 ALL = "window_all"

@@ -28,7 +28,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph import evictors, triggers
 from rheos.core.graph.aggregate_functions import AggregateFunction, ReducingFunction
 from rheos.core.graph.functions import WindowFunction
-from rheos.core.graph.nodes import MAIN, Input, MapSpec, Spec, StreamType, WindowSpec
+from rheos.core.graph.nodes import MAIN, Input, Spec, StreamType
 from rheos.core.graph.state import Time
 from rheos.core.graph.validate import (
     aggregate_fields,
@@ -39,7 +39,9 @@ from rheos.core.graph.validate import (
 )
 from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
 from rheos.core.graph.windows import CountWindow, GlobalWindows, Session, Window
+from rheos.core.operators.map import MapSpec
 from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
 from rheos.core.protocol.durations import Duration
 from rheos.core.shown import shown

@@ -11,7 +11,7 @@ import polars as pl
 
 from rheos.api.expressions import compile_expressions
 from rheos.core.graph.changelog import OP, Changes
-from rheos.core.graph.nodes import ExpressionSpec
+from rheos.core.operators.expressions import ExpressionSpec
 from rheos.sql import types
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import OP, Changes
-from rheos.core.graph.nodes import MAIN, MapBatchesSpec, StreamType
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.changes import table_columns
+from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.by_time import OverByTime, label
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined

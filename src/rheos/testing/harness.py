@@ -25,9 +25,7 @@ from rheos.core.checkpoint.savepoint_writer import SavepointWriter
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import AsyncOperator, Operator, OperatorContext, Out
 from rheos.core.plan.physical import PlannedOperator, ToOperator
 from rheos.core.protocol.elements import (
@@ -372,7 +370,7 @@ class _Run:
                 if restore is not None
                 else {}
             )
-            operator = build(self._context(subtask, parallelism), self._planned.spec)
+            operator = self._planned.spec.operator(self._context(subtask, parallelism))
             operator.open(restored.get(self._planned.id, {}))
             self._subtasks.append(operator)
             self._writers.append(
@@ -419,7 +417,7 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
         (chain, operator)
         for chain in env.plan("example").chains
         for operator in chain.operators
-        if not isinstance(operator.spec, SourceSpec | SinkSpec)
+        if operator.spec.reads_from is None and operator.spec.writes_to is None
     ]
     if len(found) != 1:
         raise ProgramError(

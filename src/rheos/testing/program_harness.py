@@ -31,11 +31,10 @@ from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.connectors.contract import Committer, Pending, Sink, SinkContext, SinkWriter, Split
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
-from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
-from rheos.core.operators.source import EndOfInput, Read, SourceOperator
+from rheos.core.operators.source import EndOfInput, Read, SourceOperator, SourceSpec
 from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
@@ -301,7 +300,7 @@ class Harness:
     def _operator(self, planned: PlannedOperator) -> Operator:
         ctx = self._contexts.of(planned)
         if not isinstance(planned.spec, SourceSpec):
-            return build(ctx, planned.spec)
+            return planned.spec.operator(ctx)
         fed = self._fed[planned.name] = _FedSource(ctx, planned.spec, ())
         return fed
 
@@ -341,7 +340,7 @@ def _reads(chain: Chain) -> bool:
 
 def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
     for planned in operators:
-        if isinstance(planned.spec, EventTimeSpec):
+        if planned.ports and planned.spec.stamps is not None:
             raise ProgramError(
                 "a harness says itself how far event time has come",
                 site=planned.site,

@@ -15,7 +15,8 @@ from rheos.api.settings import StateChoice
 from rheos.api.streams import DataStream
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.errors import ProgramError
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId, OperatorId

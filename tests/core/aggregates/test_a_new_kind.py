@@ -19,7 +19,6 @@ from rheos.core.aggregates.frames import FrameState, MergedFrame
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.job_context import JobContext
-from rheos.core.operators.build import build
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.plan.physical import PlannedOperator
@@ -266,7 +265,7 @@ def test_batch_combines_it_before_the_shuffle() -> None:
     task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
 
     def windows(sender: int) -> WindowAggregateOperator:
-        operator = build(context_of(task, head, sender, keyed=True, scratch=None), head.spec)
+        operator = head.spec.operator(context_of(task, head, sender, keyed=True, scratch=None))
         assert isinstance(operator, WindowAggregateOperator)
         return operator
 

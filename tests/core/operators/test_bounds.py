@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,8 +16,6 @@ import pytest
 import rheos as rh
 import rheos.core.operators
 from rheos.core.errors import InputError
-from rheos.core.graph import nodes
-from rheos.core.graph.nodes import OwnSpec
 from rheos.core.metrics import figures as f
 from rheos.core.operators.bounds import BOUNDS
 from rheos.core.operators.contract import OperatorSpec
@@ -36,7 +34,6 @@ def kinds() -> Iterator[type]:
     for module in pkgutil.walk_packages(rheos.core.operators.__path__, "rheos.core.operators."):
         if ".compiled." not in module.name:
             importlib.import_module(module.name)
-    yield from (kind for kind in get_args(nodes.Spec) if kind is not OwnSpec)
     found = [OperatorSpec]
     while found:
         kind = found.pop()

@@ -1,4 +1,4 @@
-"""Each spec finds its operator."""
+"""Each spec builds its operator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 from rheos.core import aggregates as agg
-from rheos.core.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec, RunningSpec, Spec, UnionSpec
-from rheos.core.operators.build import build
-from rheos.core.operators.expressions import ExpressionOperator
-from rheos.core.operators.map import FlatMapOperator, MapOperator
-from rheos.core.operators.map_batches import MapBatchesOperator
-from rheos.core.operators.running import RunningOperator
-from rheos.core.operators.union import UnionOperator
+from rheos.core.operators.contract import OperatorSpec
+from rheos.core.operators.expressions import ExpressionOperator, ExpressionSpec
+from rheos.core.operators.map import FlatMapOperator, MapOperator, MapSpec
+from rheos.core.operators.map_batches import MapBatchesOperator, MapBatchesSpec
+from rheos.core.operators.running import RunningOperator, RunningSpec
+from rheos.core.operators.union import UnionOperator, UnionSpec
 from tests.core.operators.contexts import context
 
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -32,5 +31,5 @@ SCHEMA = pa.schema([("k", pa.int64())])
         (RunningSpec({"n": agg.count()}), RunningOperator),
     ],
 )
-def test_the_operator_of_a_spec(spec: Spec, expected: type[Any]) -> None:
-    assert type(build(context(SCHEMA, SCHEMA, keys=("k",)), spec)) is expected
+def test_the_operator_of_a_spec(spec: OperatorSpec, expected: type[Any]) -> None:
+    assert type(spec.operator(context(SCHEMA, SCHEMA, keys=("k",)))) is expected

@@ -12,10 +12,10 @@ import pytest
 import rheos as rh
 from rheos.core.checkpoint.compatibility import Finding, Verdict, compare, refusals
 from rheos.core.errors import CheckpointError
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.elements import SWM, TS, WM, visible
@@ -68,7 +68,7 @@ class Run:
         outputs = {tag: output.schema for tag, output in self.operator.outputs.items()}
         ctx = context(self.schema, outputs)
         ctx.ports, ctx.outputs, ctx.max_parallelism = self.operator.ports, self.operator.outputs, 16
-        self.running: Operator = build(ctx, self.operator.spec)
+        self.running: Operator = self.operator.spec.operator(ctx)
         self.running.open({} if before is None else before.stored())
 
     def feed(self, *rows: tuple[Any, ...], port: int = 0) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ from rheos import col
 from rheos.connectors.redis.sink import RedisSink
 from rheos.core.aggregates.segments import Segments
 from rheos.core.errors import InputError, ProgramError, SchemaError
-from rheos.core.graph.nodes import MAIN, SinkSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changelog.dedup import LATE, DedupOperator, DedupSpec, FirstCell
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.protocol.elements import TS, WM, WatermarkMark
 from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import MemorySink, OperatorExample, check_example

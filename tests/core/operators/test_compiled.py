@@ -11,9 +11,8 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import ProgramError, RheosError
-from rheos.core.graph.nodes import ProcessSpec
 from rheos.core.operators.compiled_core import CompiledCore
-from rheos.core.operators.process import core_of
+from rheos.core.operators.process import ProcessSpec, core_of
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.types import schema_of
 from rheos.testing.harness import OperatorExample, ReplayMode, replay

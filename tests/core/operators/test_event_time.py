@@ -12,8 +12,8 @@ import pytest
 import rheos as rh
 from rheos import col, testing
 from rheos.core.checkpoint.config import CheckpointConfig
-from rheos.core.graph.nodes import MAIN, EventTimeSpec
-from rheos.core.operators.event_time import LATEST, EventTimeOperator
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.event_time import LATEST, EventTimeOperator, EventTimeSpec
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, TS, WM
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode, StateKind

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.nodes import ExpressionSpec
 from rheos.core.graph.types import empty_frame, from_polars
-from rheos.core.operators.expressions import ExpressionOperator
+from rheos.core.operators.expressions import ExpressionOperator, ExpressionSpec
 from rheos.core.protocol.elements import TS, WM, visible
 from tests.core.operators.contexts import context
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.nodes import MapSpec, StreamType
+from rheos.core.graph.nodes import StreamType
 from rheos.core.operators.contract import Operator, OutputType
-from rheos.core.operators.map import FlatMapOperator, MapOperator
+from rheos.core.operators.map import FlatMapOperator, MapOperator, MapSpec
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.types import schema_of
 from tests.core.operators.contexts import context

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.nodes import MapBatchesSpec
-from rheos.core.operators.map_batches import MapBatchesOperator
+from rheos.core.operators.map_batches import MapBatchesOperator, MapBatchesSpec
 from rheos.core.protocol.elements import TS
 from tests.core.operators.contexts import context
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from rheos.core.errors import InputError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.core.graph.nodes import MAIN, ProcessSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.state import ListState, ValueState
 from rheos.core.operators.contract import Operator, OperatorContext
 from rheos.core.operators.held import HELD_WATERMARKS
-from rheos.core.operators.process import ProcessOperator
+from rheos.core.operators.process import ProcessOperator, ProcessSpec
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode, Snapshot

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.core.graph.nodes import ProcessSpec
-from rheos.core.operators.process import ProcessOperator
+from rheos.core.operators.process import ProcessOperator, ProcessSpec
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS
 from tests.core.operators.contexts import context
 

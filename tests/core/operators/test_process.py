@@ -11,10 +11,10 @@ import pytest
 
 from rheos.core.errors import InputError, ProgramError, StateAccessError, UserFunctionError
 from rheos.core.graph.functions import KeyedProcessFunction
-from rheos.core.graph.nodes import MAIN, ProcessSpec, StreamType
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.state import ListState, ValueState
 from rheos.core.operators.contract import Operator, Out, OutputType
-from rheos.core.operators.process import ProcessOperator
+from rheos.core.operators.process import ProcessOperator, ProcessSpec
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.types import schema_of

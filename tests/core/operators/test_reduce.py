@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.errors import InputError, UserFunctionError
-from rheos.core.graph.nodes import ReduceSpec
 from rheos.core.operators.contract import Operator
-from rheos.core.operators.reduce import ReduceOperator
+from rheos.core.operators.reduce import ReduceOperator, ReduceSpec
 from rheos.core.protocol.elements import TS, WM
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.types import schema_of

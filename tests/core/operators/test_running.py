@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
 from rheos.core.errors import InputError, UnrestorableError
-from rheos.core.graph.nodes import RunningSpec
 from rheos.core.operators import running_state
-from rheos.core.operators.running import STATE, RunningOperator, running_schema
+from rheos.core.operators.running import STATE, RunningOperator, RunningSpec, running_schema
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from rheos.core import aggregates as agg
 from rheos.core.errors import CheckpointError, ConfigurationError, UnrestorableError
-from rheos.core.graph.nodes import RunningSpec
 from rheos.core.operators import running_disk
-from rheos.core.operators.running import STATE, RunningOperator
+from rheos.core.operators.running import STATE, RunningOperator, RunningSpec
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.ids import Attempt, CheckpointId

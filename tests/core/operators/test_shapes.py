@@ -15,7 +15,6 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import SchemaError
-from rheos.core.operators.build import build
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.plan.planner import make_plan
@@ -300,7 +299,7 @@ def snapshot_of(operator: PlannedOperator) -> set[str]:
     outputs = {tag: output.schema for tag, output in operator.outputs.items()}
     ctx = context(ports[0] if ports else pa.schema([]), outputs)
     ctx.ports, ctx.outputs = operator.ports, operator.outputs
-    running = build(ctx, operator.spec, [])
+    running = operator.spec.operator(ctx)
     running.open({})
     if ports:
         row = {"user": "ann", "kind": "click", "value": 1, "at": datetime(2024, 1, 1, tzinfo=UTC)}

@@ -10,8 +10,7 @@ import pytest
 
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError
-from rheos.core.graph.nodes import SinkSpec
-from rheos.core.operators.sink import SinkOperator
+from rheos.core.operators.sink import SinkOperator, SinkSpec
 from rheos.core.operators.union import UnionOperator
 from rheos.core.protocol.elements import TS, Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId

@@ -22,10 +22,16 @@ from rheos.core.connectors.contract import (
     SplitReader,
 )
 from rheos.core.errors import InputError, Site
-from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.source import MAX_OPEN_SPLITS, REJECTED, EndOfInput, SourceOperator
+from rheos.core.operators.source import (
+    MAX_OPEN_SPLITS,
+    REJECTED,
+    EndOfInput,
+    SourceOperator,
+    SourceSpec,
+)
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.core.protocol.ids import CheckpointId

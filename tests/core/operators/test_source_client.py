@@ -18,8 +18,8 @@ from rheos.core.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.core.graph.nodes import MAIN, SourceSpec
-from rheos.core.operators.source import SourceOperator
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.source import SourceOperator, SourceSpec
 from rheos.core.operators.source_client import NOTICES_FAILED
 from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import Faults, simulate

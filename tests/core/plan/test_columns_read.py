@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rheos as rh
+from rheos.core.connectors import capabilities
 from rheos.core.graph.nodes import MAIN
 from rheos.formats import csv
 
@@ -90,7 +91,7 @@ def test_what_is_looked_at_is_read(
 def test_a_source_says_whether_it_can_read_less(
     file: Path, source: Callable[[str], rh.Source], columns: set[str] | None
 ) -> None:
-    less = source(str(file)).reading(frozenset({"ms"}))
+    less = capabilities.reading(source(str(file)), frozenset({"ms"}))
     assert (None if less is None else {*less.schema.names}) == columns
 
 

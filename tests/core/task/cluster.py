@@ -15,7 +15,7 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import Restore
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.errors import InputError, Site, UnrestorableError
-from rheos.core.graph.nodes import UnionSpec
 from rheos.core.operators.contract import PortType
+from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, WM, Batch
 from rheos.core.protocol.ids import OperatorId

@@ -10,9 +10,8 @@ import pytest
 
 import rheos as rh
 from rheos.api.environment import Environment
-from rheos.core.graph.nodes import SourceSpec
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.task.contexts import OperatorContexts
@@ -89,8 +88,9 @@ def driven(program: Callable[[rh.Environment], Streams]) -> dict[str, list[dict[
 
     def make(planned: PlannedOperator) -> Operator:
         spec = planned.spec
-        splits = list(spec.source.splits()) if isinstance(spec, SourceSpec) else ()
-        return build(contexts.of(planned), spec, splits)
+        if isinstance(spec, SourceSpec):
+            return spec.operator(contexts.of(planned), list(spec.source.splits()))
+        return spec.operator(contexts.of(planned))
 
     driver = PlanDriver(
         plan,

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from rheos.core.errors import InternalError, RheosError, Site, UserFunctionError
-from rheos.core.graph.nodes import MAIN, UnionSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, Out, OutputType, PortType, Restored
+from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import ChainId, OperatorId

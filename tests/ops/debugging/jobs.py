@@ -11,7 +11,7 @@ from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.log import JobLog
-from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import Backend, StateConfig

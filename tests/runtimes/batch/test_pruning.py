@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import rheos as rh
 from rheos import col
-from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, ToEdge
 from rheos.runtimes.batch.pruning import needed_columns
 

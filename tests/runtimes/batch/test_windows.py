@@ -14,7 +14,6 @@ import pytest
 import rheos as rh
 from rheos import col
 from rheos.core.graph.job_context import JobContext
-from rheos.core.operators.build import build
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
@@ -189,7 +188,7 @@ def fired(head: PlannedOperator, combined: list[pa.RecordBatch], tmp: str) -> li
     task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=tmp)
     ctx.state_bytes = 20_000  # So that what was restored spills.
-    windows = build(ctx, head.spec)
+    windows = head.spec.operator(ctx)
     assert isinstance(windows, WindowAggregateOperator)
     state = CombinedState(windows, iter(combined))
     assert len(list(state.notes())) == len([row for row in combined if row["state"][0].as_py() < 0])
@@ -218,7 +217,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
             ctx = context_of(task, head, sender, keyed=True, scratch=None)
 
             def make(ctx: Any = ctx) -> WindowAggregateOperator:
-                operator = build(ctx, head.spec)
+                operator = head.spec.operator(ctx)
                 assert isinstance(operator, WindowAggregateOperator)
                 return operator
 
@@ -243,7 +242,7 @@ def test_a_sender_without_rows_hands_on_its_note_alone(tmp_path: Any) -> None:
     ctx = context_of(task, head, 0, keyed=True, scratch=None)
 
     def make() -> WindowAggregateOperator:
-        operator = build(ctx, head.spec)
+        operator = head.spec.operator(ctx)
         assert isinstance(operator, WindowAggregateOperator)
         return operator
 

@@ -40,8 +40,10 @@ from rheos.core.errors import (
     UserFunctionError,
     WorkerLostError,
 )
-from rheos.core.graph.nodes import SinkSpec, SourceSpec, StreamType
+from rheos.core.graph.nodes import StreamType
 from rheos.core.operators.contract import PortType
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol import control
 from rheos.core.protocol.control import Acknowledge, CommittableHandle, Totals, ToTask

@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import Site
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.runtimes.host import pickling
 from rheos.runtimes.host.pickling import pack
 from rheos.testing import Faults, MemorySink, simulate

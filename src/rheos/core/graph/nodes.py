@@ -5,20 +5,18 @@ to their inputs, so a program is the set of its sinks' ancestors."""
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
 
-import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates import Agg
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_distribution import Dealt
-from rheos.core.graph.windows import Watermark, Window
+from rheos.core.graph.windows import Watermark
 
 Order: TypeAlias = Literal["arrival", "event_time"]
 """In which order a keyed function is called for the rows of a key."""
@@ -68,161 +66,74 @@ class Input:
     """Whether its rows return through a loop whose head is this node: their producer is downstream."""
 
 
-@dataclass(frozen=True)
-class SourceSpec:
-    """Reads splits, stamps event time, generates watermarks."""
+class Spec(ABC):
+    """Description of one operator, as the graph and the API need it.
 
-    source: Source
-    watermark: Watermark | None
-    until_now: bool = False
-    """Said where the job is started: it stops once all has been read that was there by then."""
-    columns: tuple[str, ...] | None = None
-    """Said where the program is planned: the source's columns that it gives, where that is not all."""
-
-
-@dataclass(frozen=True)
-class EventTimeSpec:
-    """Gives the rows of a source a new event time, and watermarks by it."""
-
-    watermark: Watermark
-
-
-@dataclass(frozen=True)
-class ExpressionSpec:
-    """`filter`, `select` and `with_columns`, with row-separable Polars expressions."""
-
-    op: Literal["filter", "select", "with_columns"]
-    exprs: tuple[pl.Expr, ...]
-    failing: tuple[str, str] | None = None
-    """Message and hint of the error for a row on which an expression fails; None for Polars'
-    message."""
-
-
-@dataclass(frozen=True)
-class MapSpec:
-    """A plain function of one record. `flat` functions return an iterable of records.
-
-    Records arrive as `record` (a dataclass) or, where it is None, as a light named row.
+    Every operator derives from `operators.contract.OperatorSpec`, which adds how it is built and how it
+    is described. This base exists because the graph knows no operators.
     """
 
-    fn: Callable[[Any], Any]
-    flat: bool
-    record: type | None
-    keeps: str | None = None
-    """A column that the function may not change, as downstream operators use the event time that was
-    read from it."""
-
-
-@dataclass(frozen=True)
-class MapBatchesSpec:
-    """A function of whole batches, in the form the user chose. It keeps neither rows nor order, but
-    where the stream has event time it must give as many rows as it got."""
-
-    fn: Callable[[Any], Any]
-    form: Literal["polars", "arrow", "pandas"]
-    keeps: str | None = None
-    """As in MapSpec."""
-
-
-@dataclass(frozen=True)
-class UnionSpec:
-    """Rows of all inputs, which have one schema."""
-
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """A keyed process function with state and timers."""
-
-    fn: Any
-    order: Order
-    record: type | None
-    side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ReduceSpec:
-    """Combines two records of a key into one; emits the combined record for every input."""
-
-    fn: Callable[[Any, Any], Any]
-    record: type | None
-
-
-@dataclass(frozen=True)
-class RunningSpec:
-    """Running aggregates per key (count, sum, min, max, mean): each row, with its key's new values."""
-
-    aggregates: Mapping[str, Agg]
-
-
-@dataclass(frozen=True)
-class WindowSpec:
-    """Windows over a keyed stream: built-in aggregates, or a process function over the elements."""
-
-    window: Window
-    lateness_ms: int
-    aggregates: Mapping[str, Agg]
-    fn: Any | None = None
-    """A WindowFunction; then `aggregates` is empty."""
-    record: type | None = None
-    late_tag: str | None = None
-    """The side output of late rows, where the program reads it."""
-
-
-@dataclass(frozen=True)
-class SinkSpec:
-    sink: Sink
-
-
-class OwnSpec(ABC):
-    """An operator that says of itself what the planner and the descriptions ask.
-
-    A new kind of operator derives from `operators.contract.OperatorSpec`, which also makes it and names
-    its state: then nothing has to be added to the matches over the kinds above.
-    """
-
-    kind: ClassVar[str]
-    """What the ids of its operators are made of. It never changes: state is found by it."""
     begins_chain: ClassVar[bool] = False
-    """It is the head of a chain, as an asynchronous operator is to be."""
+    """Whether it is the head of a chain, as an asynchronous operator has to be."""
     any_order: ClassVar[bool] = False
-    """Of several keyed ports: it goes by the times of rows, and not by which of two ports has given one
-    first. In batch it gets a key's rows port by port, in large batches, and not in turns."""
-    takes_changes: ClassVar[bool] = False
-    """Its inputs may be streams of changes (`graph.changes`); others are taken by it as they are."""
+    """With several keyed ports: whether it uses the times of rows, and not which of two ports received
+    one first. In batch it receives a key's rows port by port, in large batches, and not in turns."""
+    is_union: ClassVar[bool] = False
+    """Whether the planner removes the node: its readers read all of its inputs."""
+    keeps_changes: ClassVar[bool] = False
+    """Whether its output is the same kind of changelog as its input."""
+    keeps_splits: ClassVar[bool] = False
+    """Whether its rows still follow each other as in the splits of its source, so that they may receive
+    another event time."""
+    side_outputs_hint: ClassVar[str | None] = None
+    """How a program gets a side output of it, for an error; None: by default it has none."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Prefix of the operator's id. It never changes: restored state is found by it."""
+
+    @property
+    def takes_changes(self) -> bool:
+        """Whether its inputs may be changelogs (`graph.changes`). Other inputs are plain rows."""
+        return False
+
+    @property
+    def reads_from(self) -> Source | None:
+        """The source whose rows it reads; None for an operator with inputs."""
+        return None
+
+    @property
+    def writes_to(self) -> Sink | None:
+        """The sink that it writes; None for every other operator."""
+        return None
+
+    @property
+    def stamps(self) -> Watermark | None:
+        """The strategy by which it gives rows an event time; None if they keep theirs."""
+        return None
 
     def looks_at(self, column: str) -> bool | None:
-        """Whether it looks at a hidden column of its inputs; None where it does not, and passes it on
+        """Return whether it reads a hidden column of its inputs; None if it does not, and passes it on
         to its outputs."""
         return None
 
-    def keeping(self, column: str) -> OwnSpec | None:
-        """The same operator, which sees to it that its function gives that column of its input no other
-        values. None where it passes no rows on that its function could have changed."""
+    def keeping(self, column: str) -> Spec | None:
+        """Return the same operator, which checks that its function does not change that column of its
+        input. None if it passes no rows on that its function could have changed."""
         return None
 
+    def reading_side_output(self, tag: str) -> Spec:
+        """Return the operator for a program that reads the side output `tag`."""
+        return self
+
     def check_bounded(self) -> None:
-        """Raises ProgramError where it means nothing in a batch job, which has all rows at once. Called
-        when such a job is planned."""
+        """Raise ProgramError if a batch job, which has all rows at once, cannot run it. Called when a
+        batch job is planned."""
 
     def summary(self) -> str:
-        """What it does, on one line."""
+        """Return what it does, on one line."""
         return ""
-
-
-Spec: TypeAlias = (
-    SourceSpec
-    | EventTimeSpec
-    | ExpressionSpec
-    | MapSpec
-    | MapBatchesSpec
-    | UnionSpec
-    | ProcessSpec
-    | ReduceSpec
-    | RunningSpec
-    | WindowSpec
-    | SinkSpec
-    | OwnSpec
-)
 
 
 @dataclass(frozen=True)

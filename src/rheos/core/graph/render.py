@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from rheos.core.aggregates import Agg
 from rheos.core.connectors import capabilities
-from rheos.core.graph.nodes import (
-    MAIN,
-    EventTimeSpec,
-    ExpressionSpec,
-    Graph,
-    Input,
-    MapBatchesSpec,
-    MapSpec,
-    Node,
-    OwnSpec,
-    ProcessSpec,
-    ReduceSpec,
-    RunningSpec,
-    SinkSpec,
-    SourceSpec,
-    UnionSpec,
-    WindowSpec,
-)
+from rheos.core.graph.nodes import MAIN, Graph, Input, Node
 from rheos.core.graph.row_distribution import spelled
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import live_nodes
 from rheos.core.graph.windows import Watermark
-from rheos.core.redaction import redacted
 
 
 def text(graph: Graph) -> str:
@@ -52,13 +36,11 @@ def _facts(node: Node, graph: Graph) -> list[tuple[str, str]]:
     facts = []
     if node.inputs:
         facts.append(("reads", "; ".join(_spell_input(port, graph) for port in node.inputs)))
-    what = summary(node)
+    what = node.spec.summary()
     if what:
         facts.append(("does", what))
-    if (
-        isinstance(node.spec, SourceSpec)
-        and (lost := capabilities.lost_by_failure(node.spec.source)) is not None
-    ):
+    source = node.spec.reads_from
+    if source is not None and (lost := capabilities.lost_by_failure(source)) is not None:
         facts.append(("loses", f"if the job fails: {lost}"))
     for tag, type in node.outputs.items():
         label = "columns" if tag == MAIN else f"{tag!r}"
@@ -77,42 +59,8 @@ def _spell_input(port: Input, graph: Graph) -> str:
     return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}{dealt}"
 
 
-def summary(node: Node) -> str:
-    """Return a description of the operator's work, on one line."""
-    match node.spec:
-        case SourceSpec(source=source, watermark=watermark):
-            kind = (
-                f"reads {redacted(source.describe())} ({'bounded' if source.bounded else 'never ends'})"
-            )
-            if watermark is None:
-                return f"{kind}; no event time"
-            return f"{kind}; {_spell_watermark(watermark)}"
-        case EventTimeSpec(watermark=watermark):
-            return _spell_watermark(watermark)
-        case ExpressionSpec(exprs=exprs):
-            return ", ".join(map(spell_expression, exprs))
-        case MapSpec(record=record) | ReduceSpec(record=record):
-            return f"takes {_record_name(record)}"
-        case MapBatchesSpec(form=form):
-            return f"takes batches as {form}"
-        case ProcessSpec(record=record, order=order):
-            held = ", in event-time order" if order == "event_time" else ""
-            return f"takes {_record_name(record)}{held}"
-        case RunningSpec(aggregates=aggregates):
-            return _spell_aggregates(dict(aggregates))
-        case WindowSpec(window=window, lateness_ms=lateness, aggregates=aggregates, record=record):
-            late = f", {lateness} ms of lateness allowed" if lateness else ""
-            does = _spell_aggregates(dict(aggregates)) or f"takes {_record_name(record)}"
-            return f"{window} windows{late}: {does}"
-        case SinkSpec(sink=sink):
-            return f"writes {redacted(sink.describe())}"
-        case UnionSpec():
-            return ""
-        case OwnSpec() as spec:
-            return spec.summary()
-
-
-def _spell_watermark(watermark: Watermark) -> str:
+def spell_watermark(watermark: Watermark) -> str:
+    """Return how event time is read, and how far it may be out of order, on one line."""
     if watermark.on is None:
         return f"event time: {watermark.read_from}"
     unit = watermark.unit or watermark.format
@@ -134,9 +82,11 @@ def spell_expression(expr: pl.Expr) -> str:
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-def _record_name(record: type | None) -> str:
+def spell_record(record: type | None) -> str:
+    """Return the name of the records that a function takes."""
     return "named rows" if record is None else record.__name__
 
 
-def _spell_aggregates(aggregates: dict[str, Agg]) -> str:
+def spell_aggregates(aggregates: Mapping[str, Agg]) -> str:
+    """Return aggregates by the names of their columns, on one line."""
     return ", ".join(f"{name}={agg}" for name, agg in aggregates.items())

@@ -112,6 +112,11 @@ def describe(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
+def without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Return the schema without some of its columns."""
+    return pa.schema([field for field in schema if field.name not in names])
+
+
 def columns_read(exprs: Iterable[pl.Expr], columns: Collection[str]) -> frozenset[str]:
     """The columns that the expressions read: all, where they choose by pattern or type."""
     read: set[str] = set()

@@ -15,22 +15,7 @@ from rheos.core.aggregates import KINDS, Agg
 from rheos.core.connectors import capabilities
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP
-from rheos.core.graph.nodes import (
-    MAIN,
-    EventTimeSpec,
-    ExpressionSpec,
-    Graph,
-    Input,
-    MapBatchesSpec,
-    MapSpec,
-    Node,
-    OwnSpec,
-    SinkSpec,
-    SourceSpec,
-    Spec,
-    StreamType,
-    UnionSpec,
-)
+from rheos.core.graph.nodes import MAIN, Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.reducing import reducing, with_exact_decimals
 from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import canonical, describe, key_type
@@ -168,13 +153,8 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
                 )
     if changes is None:
         return
-    match spec:
-        case ExpressionSpec() | UnionSpec():
-            return  # The methods that write them check more.
-        case SinkSpec(sink=sink) if sink.takes_changes:
-            return
-        case OwnSpec() if spec.takes_changes:
-            return
+    if spec.takes_changes:
+        return
     raise ProgramError(
         f"it takes rows, and these are {changes.describe()}: some of them say that others are not "
         "there any more",
@@ -226,8 +206,9 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
                 f"behind {at.name!r}",
                 hint="write with_event_time(...) before broadcast(), rebalance() and the like",
             )
-        if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
-            if not capabilities.allows_event_time(at.spec.source):
+        source = at.spec.reads_from
+        if source is not None and port.tag == MAIN:
+            if not capabilities.allows_event_time(source):
                 raise ProgramError(
                     f"event time is given behind {at.name!r}, whose splits come along together only by "
                     "the one that it is read with",
@@ -235,11 +216,11 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
                     "the stream is read: env.from_stream(df, watermark=...)",
                 )
             return
-        if not isinstance(at.spec, ExpressionSpec | MapSpec | MapBatchesSpec | EventTimeSpec):
-            where = "to each of the streams before union(...)"
-            if isinstance(at.spec, OwnSpec):
-                where = f"before {at.name!r}"
-            elif not isinstance(at.spec, UnionSpec):
+        if not at.spec.keeps_splits:
+            where = f"before {at.name!r}"
+            if at.spec.is_union:
+                where = "to each of the streams before union(...)"
+            elif any(input.keys for input in at.inputs):
                 where = "before key_by(...), or in another program that reads what this one writes"
             raise ProgramError(
                 f"event time is given behind a source, and these rows come from {at.name!r}",
@@ -357,7 +338,7 @@ def check_width(node: Node | None, parallelism: int) -> int:
     """The parallelism of one operator."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise ProgramError(f"a parallelism is a whole number of at least 1, not {parallelism!r}")
-    if node is not None and isinstance(node.spec, UnionSpec):
+    if node is not None and node.spec.is_union:
         raise ProgramError(
             "a union is no operator: what reads it reads its inputs",
             hint="set the parallelism of the operator behind it",
@@ -383,7 +364,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None
 def live_nodes(graph: Graph) -> frozenset[int]:
     """The ids of the nodes that lead to a sink, and the sinks."""
     by_id = {node.id: node for node in graph.nodes}
-    found = [node.id for node in graph.nodes if isinstance(node.spec, SinkSpec)]
+    found = [node.id for node in graph.nodes if node.spec.writes_to is not None]
     live: set[int] = set()
     while found:
         id = found.pop()
@@ -395,7 +376,7 @@ def live_nodes(graph: Graph) -> frozenset[int]:
 
 def check_graph(graph: Graph) -> None:
     """Check the program as a whole: it has a sink, and its uids are unique."""
-    if not any(isinstance(node.spec, SinkSpec) for node in graph.nodes):
+    if not any(node.spec.writes_to is not None for node in graph.nodes):
         raise ProgramError(
             "the program has no sinks, so nothing would come of it",
             hint="end a stream with .sink_to(...), .print() or .collect(...)",
@@ -414,7 +395,7 @@ def unbounded_sources(graph: Graph) -> list[Node]:
     return [
         node
         for node in graph.nodes
-        if node.id in live and isinstance(node.spec, SourceSpec) and not node.spec.source.bounded
+        if node.id in live and (source := node.spec.reads_from) is not None and not source.bounded
     ]
 
 
@@ -425,9 +406,9 @@ def ingesting_sources(graph: Graph) -> list[Node]:
         node
         for node in graph.nodes
         if node.id in live
-        and isinstance(node.spec, SourceSpec)
-        and node.spec.watermark is not None
-        and node.spec.watermark.on is None
+        and node.spec.reads_from is not None
+        and (watermark := node.spec.stamps) is not None
+        and watermark.on is None
     ]
 
 

@@ -35,9 +35,10 @@ import pyarrow.compute as pc
 
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import UnavailableError
-from rheos.core.graph.nodes import OwnSpec
+from rheos.core.graph.nodes import Spec
 from rheos.core.operators.async_calls import MISSING, AsyncCalls, CallBatch, nothing
 from rheos.core.operators.contract import (
+    ASKS_OUTSIDE,
     AsyncOperator,
     Begun,
     Operator,
@@ -46,8 +47,13 @@ from rheos.core.operators.contract import (
     Out,
     Parted,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.map import emitted
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.records import user_site
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import Batch
@@ -83,13 +89,22 @@ class AsyncMapSpec(OperatorSpec):
     def operator(self, ctx: OperatorContext) -> Operator:
         return AsyncMapOperator(ctx, self)
 
-    def keeping(self, column: str) -> OwnSpec:
+    def keeping(self, column: str) -> Spec:
         return replace(self, keeps=column)
 
     def summary(self) -> str:
         return (
             f"{self.order}, {self.capacity} calls at a time, each within {self.timeout_ms / 1000:g} s"
         )
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return OneRow()
+
+    def differs_elsewhere(self) -> Sequence[str]:
+        return (ASKS_OUTSIDE,)
 
 
 class AsyncMapOperator(AsyncOperator):

@@ -10,19 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rheos.core.graph.nodes import (
-    EventTimeSpec,
-    ExpressionSpec,
-    MapBatchesSpec,
-    MapSpec,
-    ProcessSpec,
-    ReduceSpec,
-    RunningSpec,
-    SinkSpec,
-    SourceSpec,
-    UnionSpec,
-    WindowSpec,
-)
 from rheos.core.operators.async_map import AsyncMapSpec
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.call import CallSpec
@@ -33,7 +20,9 @@ from rheos.core.operators.changelog.table import TableSpec
 from rheos.core.operators.changelog.top_n import TopNSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
 from rheos.core.operators.co_process import CoProcessSpec
+from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.explode import ExplodeSpec
+from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.iterate import IterateSpec
 from rheos.core.operators.joins.co_group import CoGroupSpec
@@ -44,9 +33,18 @@ from rheos.core.operators.joins.windowed import WindowJoinSpec
 from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.lookup import LookupSpec
+from rheos.core.operators.map import MapSpec
+from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
+from rheos.core.operators.process import ProcessSpec
+from rheos.core.operators.reduce import ReduceSpec
+from rheos.core.operators.running import RunningSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
+from rheos.core.operators.union import UnionSpec
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
 from rheos.core.state.key_limit import KeyContents

@@ -41,7 +41,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    Origin,
+)
 from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes
@@ -69,3 +79,9 @@ class BroadcastProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        return CallOfFunction({method: port for port, method in enumerate(METHODS)})

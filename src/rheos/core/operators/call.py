@@ -38,8 +38,18 @@ import pyarrow.compute as pc
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
 from rheos.core.operators.given_columns import given_columns
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.columns import column_of
@@ -81,6 +91,12 @@ class CallSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"{self.column} of {', '.join(self.arguments) or 'nothing'}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 class CallOperator(RichFunctionOperator):

@@ -46,7 +46,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.graph.connected_functions import RunningFunction
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.unkeyed import Form, UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes
@@ -77,6 +88,14 @@ class CoProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        if self.form != "process":
+            return OneRow()
+        return CallOfFunction({method: port for port, method in enumerate(self.methods)})
 
 
 def spelled(records: Records) -> str:

@@ -11,11 +11,10 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rheos.core.graph.nodes import ProcessSpec
 from rheos.core.graph.state import keyed_declarations
 from rheos.core.operators.calls import Stamps
 from rheos.core.operators.contract import OperatorContext, Out
@@ -30,6 +29,9 @@ from rheos.core.state.keys import KeyCodec
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.slots import Slots
 from rheos.core.state.timers import Timer, TimerQueue
+
+if TYPE_CHECKING:
+    from rheos.core.operators.process import ProcessSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ from rheos.core.compiler.scope import Role
 from rheos.core.compiler.values import Emitted, Kind
 from rheos.core.compiler.writer import OutputColumns, Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
-from rheos.core.graph.nodes import MAIN, ProcessSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.calls import Stamps
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
@@ -88,6 +88,9 @@ from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.shown import shown
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
+
+if TYPE_CHECKING:
+    from rheos.core.operators.process import ProcessSpec
 
 Filled = dict[str, npt.NDArray[Any]]
 

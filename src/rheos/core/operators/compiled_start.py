@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rheos.core.compiler.kernel import Typing, loops_of
 from rheos.core.compiler.values import CannotCompile
 from rheos.core.errors import ConfigurationError, ProgramError, Site
 from rheos.core.graph.compiled import compiled_mark
-from rheos.core.graph.nodes import ProcessSpec
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.state.columnar.string_codes import StringCodes
+
+if TYPE_CHECKING:
+    from rheos.core.operators.process import ProcessSpec
 
 
 def check_compiles(function: Any, typing: Typing) -> bool:

@@ -32,15 +32,18 @@ the task does, after the generator has ended. `snapshot` never emits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.nodes import MAIN, OwnSpec, StreamType
+from rheos.core.graph.nodes import MAIN, Spec, StreamType
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -230,31 +233,125 @@ class Operator(ABC):
         """Closes the function, if it is open still, and gives back what the operator holds."""
 
 
-class OperatorSpec(OwnSpec):
-    """A kind of operator in one file: its description, of which the program is made, beside its logic,
-    which is made of it on the worker. It is a frozen dataclass, and picklable.
+class RowOrder(Enum):
+    """Which order of its input rows an operator's output depends on."""
 
-    Its inputs are written with it (`Program.add`): how each is dealt out is theirs to say.
+    NONE = "none"
+    """It processes each row by itself."""
+    OF_SPLIT = "of split"
+    """The order within a split. Across splits event time decides, or rows are independent."""
+    OF_ARRIVAL = "of arrival"
+    """The order in which rows of all splits and ports arrive."""
+
+
+ASKS_OUTSIDE = "it asks a system outside, which answers as of now"
+"""Reason of an operator that calls other systems (`OperatorSpec.differs_elsewhere`)."""
+
+
+class Phases(NamedTuple):
+    """Two operators that do the work of one: before and after an exchange."""
+
+    first: OperatorSpec
+    partials: pa.Schema
+    """The columns that the first sends to the second."""
+    second: OperatorSpec
+
+
+Needed: TypeAlias = Mapping[str, frozenset[str]]
+"""Per output tag: the columns that operators downstream need."""
+
+
+class OperatorSpec(Spec):
+    """A kind of operator in one file: its description, of which programs are made, next to its logic,
+    which is built from it on the worker. It is a frozen dataclass, and picklable.
+
+    `Program.add` writes it with its inputs, which specify how their rows are distributed. Everything
+    that the planner, the runtimes, `explain`, `why` and `fork` need to know is a method here. The
+    defaults are safe for any operator: all columns are read, and any order may count.
     """
 
     @abstractmethod
     def operator(self, ctx: OperatorContext) -> Operator:
-        """The operator, not open yet. Called on the worker, once in every subtask."""
+        """Build the operator, not open yet. Called on the worker, once in every subtask."""
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        """The operator in the batch runtime, where no row of a key is given to it before all are there,
-        and which takes no checkpoints. Called as `operator`."""
+        """Build the operator for the batch runtime, which delivers no row of a key before all of them
+        are there, and takes no checkpoints. Called as `operator`."""
         return self.operator(ctx)
 
+    def combines_in_batch(self, read: Collection[str]) -> bool:
+        """Return whether a batch job may shuffle the state of such operators instead of their rows.
+        Then `operator` makes a `WindowAggregateOperator`. `read` has the tags of outputs that are read.
+        """
+        return False
+
+    def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
+        """Return the two operators that replace this one after a whole stream (`plan.two_phases`), or
+        the reason why it needs every row."""
+        return "what fires the windows, or is computed of them, gets every row"
+
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        """What its snapshots hold, by the names of their parts: a state that is not described is not
-        found again. Raises SchemaError where something cannot be stored."""
+        """Return what its snapshots hold, by the names of their parts: a state that is not described is
+        not restored. Raises SchemaError if something cannot be stored."""
         return {}
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
-        """The Python types of declared state, by its name: of the values; of a map, of its keys and
-        values. DataFrames that become state are checked by them."""
+        """Return the Python types of declared state, by its name: of the values; of a map, of its keys
+        and values. DataFrames that become state are checked by them."""
         return {}
+
+    @property
+    def loop_capacity(self) -> int | None:
+        """The number of rows that may wait to go round again, if it is the head of a loop."""
+        return None
+
+    # --- columns ------------------------------------------------------------------------------------
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        """Return which of the visible `columns` of an input it needs, its key aside: those that it
+        reads, and those that it passes on and that are `needed` downstream. None: all."""
+        return None
+
+    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
+        """Return the columns of an output when the input lost the columns `gone`, which
+        `columns_read` did not name."""
+        return columns
+
+    def keeps_columns(self, columns: Collection[str]) -> bool:
+        """Return whether each output row is one input row with these columns unchanged, made without
+        other rows. `debug` drops rows of other keys before such operators."""
+        return False
+
+    def predicates(self) -> Sequence[pl.Expr]:
+        """Return the conditions of an operator that only drops rows; the batch runtime pushes them into
+        sources. Empty if it does anything else."""
+        return ()
+
+    # --- descriptions -------------------------------------------------------------------------------
+
+    def row_order(self) -> RowOrder:
+        """Return which order of its input rows its output depends on."""
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        """Return which input rows an output row is made of, for `why`."""
+        return RowsOfKey()
+
+    def with_function(self, fn: Any) -> OperatorSpec:
+        """Return the same operator with another function, which `why` and `debug` watch."""
+        own: Any = self
+        made: OperatorSpec = replace(own, fn=fn)
+        return made
+
+    def interpreted(self) -> OperatorSpec:
+        """Return the same operator with its function as it is written: a debugger cannot see into
+        compiled code."""
+        return self
+
+    def differs_elsewhere(self) -> Sequence[str]:
+        """Return why a fork, which runs later and elsewhere, may get another output; the parts of
+        its function aside, which `fork` inspects itself."""
+        return ()
 
 
 class Parted(NamedTuple):

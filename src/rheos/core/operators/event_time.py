@@ -31,18 +31,36 @@ assert sorted((row["__ts"], row["page"]) for row in came["out"]) == [
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.graph.nodes import MAIN, EventTimeSpec
-from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.render import spell_watermark
+from rheos.core.graph.types import without
+from rheos.core.graph.windows import Watermark
+from rheos.core.operators.contract import (
+    Needed,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+    RowOrder,
+)
 from rheos.core.operators.event_times import split_watermarks
+from rheos.core.operators.origins import (
+    Origin,
+    SameRow,
+)
 from rheos.core.operators.source import SourceOperator
 from rheos.core.operators.source_split import NO_ORDER
-from rheos.core.operators.watermarks import reach_of
+from rheos.core.operators.watermarks import progress_shapes, reach_of
 from rheos.core.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
@@ -54,6 +72,7 @@ from rheos.core.protocol.elements import (
     visible,
 )
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
 LATEST = "event time"
@@ -65,6 +84,46 @@ _STATE = pa.schema(
         pa.field("max_ts", pa.int64(), nullable=False),
     ]
 )
+
+
+@dataclass(frozen=True)
+class EventTimeSpec(OperatorSpec):
+    """Gives the rows of a source a new event time, and watermarks by it."""
+
+    kind: ClassVar[str] = "with_event_time"
+    keeps_splits: ClassVar[bool] = True
+
+    watermark: Watermark
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return EventTimeOperator(ctx, self)
+
+    @property
+    def stamps(self) -> Watermark | None:
+        return self.watermark
+
+    def looks_at(self, column: str) -> bool | None:
+        return {WM: False, SWM: False, SPLIT: True}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        value = TypeShape(name="event time", label=self.watermark.read_from)
+        latest = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)
+        return {LATEST: latest, **progress_shapes(self.watermark)}
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        return needed[MAIN] | self.watermark.columns_read(columns)
+
+    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
+        return without(columns, gone)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return SameRow()
+
+    def summary(self) -> str:
+        return spell_watermark(self.watermark)
 
 
 class EventTimeOperator(Operator):

@@ -26,7 +26,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.protocol.elements import Batch
 
 
@@ -43,6 +53,12 @@ class ExplodeSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.column
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 def exploded(schema: pa.Schema, column: str, rank: str | None) -> pa.Schema:

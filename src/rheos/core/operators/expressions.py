@@ -21,18 +21,108 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from typing import ClassVar, Literal
 
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.graph.nodes import MAIN, ExpressionSpec
-from rheos.core.operators.contract import Operator, OperatorContext, Out
+from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.graph.render import spell_expression
+from rheos.core.graph.types import columns_read, without
+from rheos.core.operators.contract import (
+    Needed,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+    SameRow,
+)
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.polars_frames import arrow_column
+
+
+@dataclass(frozen=True)
+class ExpressionSpec(OperatorSpec):
+    """`filter`, `select` and `with_columns`, with row-separable Polars expressions."""
+
+    keeps_changes: ClassVar[bool] = True
+    keeps_splits: ClassVar[bool] = True
+
+    op: Literal["filter", "select", "with_columns"]
+    exprs: tuple[pl.Expr, ...]
+    failing: tuple[str, str] | None = None
+    """Error message and hint for a row on which an expression fails; None: those of Polars."""
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return ExpressionOperator(ctx, self)
+
+    @property
+    def kind(self) -> str:
+        return self.op
+
+    @property
+    def takes_changes(self) -> bool:
+        return True  # The methods that write it check more.
+
+    def keeping(self, column: str) -> Spec | None:
+        return self
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        """Expressions are evaluated even if nothing needs their values, because they may fail."""
+        downstream = needed[MAIN]
+        if self.op == "filter":
+            return downstream | columns_read(self.exprs, columns.names)
+        computed = [expr for expr in self.exprs if not expr.meta.is_column()]
+        if self.op == "with_columns":
+            downstream -= _replaced(computed, columns)
+        return columns_read(computed, columns.names) | downstream.intersection(columns.names)
+
+    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
+        computed = [expr for expr in self.exprs if not expr.meta.is_column()]
+        return columns if not gone else without(columns, gone - _replaced(computed, columns))
+
+    def keeps_columns(self, columns: Collection[str]) -> bool:
+        if self.op == "filter":
+            return True
+        try:
+            made = {expr.meta.output_name(): expr.meta.is_column() for expr in self.exprs}
+        except FAILURES:
+            return False
+        same = {name for name, is_column in made.items() if is_column}
+        return all(name in same or (self.op == "with_columns" and name not in made) for name in columns)
+
+    def predicates(self) -> Sequence[pl.Expr]:
+        return self.exprs if self.op == "filter" else ()
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow() if self.op == "filter" else SameRow()
+
+    def summary(self) -> str:
+        return ", ".join(map(spell_expression, self.exprs))
+
+
+def _replaced(exprs: Iterable[pl.Expr], columns: pa.Schema) -> frozenset[str]:
+    """Return the columns that the expressions are known to replace."""
+    names = (
+        expr.meta.output_name(raise_if_undetermined=False)
+        for expr in exprs
+        if not expr.meta.has_multiple_outputs()
+    )
+    return frozenset(columns.names).intersection(name for name in names if name is not None)
 
 
 class ExpressionOperator(Operator):

@@ -18,7 +18,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,7 +27,17 @@ import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
@@ -46,6 +56,15 @@ class FilterFunctionSpec(OperatorSpec):
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return FilterFunctionOperator(ctx, self)
+
+    def keeps_columns(self, columns: Collection[str]) -> bool:
+        return True
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 class FilterFunctionOperator(RichFunctionOperator):

@@ -27,7 +27,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.protocol.elements import Batch
 
 ROUND = "round"
@@ -53,6 +63,16 @@ class IterateSpec(OperatorSpec):
 
     def summary(self) -> str:
         return "until silent" if self.rounds is None else f"{self.rounds} rounds"
+
+    @property
+    def loop_capacity(self) -> int | None:
+        return self.capacity
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 class IterateOperator(Operator):

@@ -59,9 +59,14 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    Origin,
+)
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.rows_by_time import rows_by_time
 from rheos.core.protocol.elements import SWM, TS, WM, Batch
@@ -99,6 +104,12 @@ class KeyedBroadcastProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        return CallOfFunction({"process_element": 0, "process_broadcast_element": 1})
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):

@@ -48,9 +48,19 @@ from typing import Any, ClassVar
 
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    Origin,
+)
 from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
 from rheos.core.protocol.elements import SWM, WM
 from rheos.core.protocol.shapes import StateShape
@@ -97,3 +107,9 @@ class KeyedCoProcessSpec(OperatorSpec):
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
         return f"takes {spelled(self.records)}{held}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL if self.order == "arrival" else RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return CallOfFunction({"process_element1": 0, "process_element2": 1})

@@ -48,6 +48,7 @@ import pyarrow as pa
 from rheos.core.connectors.lookup import Lookup, LookupContext
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import (
+    ASKS_OUTSIDE,
     AsyncOperator,
     Begun,
     Operator,
@@ -55,8 +56,13 @@ from rheos.core.operators.contract import (
     OperatorSpec,
     Out,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import read_column
 from rheos.core.redaction import redacted
@@ -93,6 +99,15 @@ class LookupSpec(OperatorSpec):
 
     def summary(self) -> str:
         return redacted(f"{self.how}, by {', '.join(self.on)}: {self.lookup.describe()}")
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return OneRow()
+
+    def differs_elsewhere(self) -> Sequence[str]:
+        return (ASKS_OUTSIDE,)
 
 
 class LookupOperator(AsyncOperator):

@@ -31,15 +31,28 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.graph.nodes import MAIN, MapSpec
-from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.graph.render import spell_record
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+    SameRow,
+)
 from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
@@ -76,6 +89,42 @@ def emitted(
         after = made_batch.column(keeps)
         check_kept(ctx, keeps, before, after, lambda at: rows[at if origins is None else origins[at]])
     yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
+
+
+@dataclass(frozen=True)
+class MapSpec(OperatorSpec):
+    """A plain function of one record. `flat` functions return an iterable of records.
+
+    Records arrive as `record` (a dataclass) or, if it is None, as a light named row.
+    """
+
+    keeps_splits: ClassVar[bool] = True
+
+    fn: Callable[[Any], Any]
+    flat: bool
+    record: type | None
+    keeps: str | None = None
+    """A column that the function may not change, because operators downstream use the event time that
+    came from it."""
+
+    @property
+    def kind(self) -> str:
+        return "flat_map" if self.flat else "map"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return FlatMapOperator(ctx, self) if self.flat else MapOperator(ctx, self)
+
+    def keeping(self, column: str) -> Spec | None:
+        return replace(self, keeps=column)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow() if self.flat else SameRow()
+
+    def summary(self) -> str:
+        return f"takes {spell_record(self.record)}"
 
 
 class _RecordOperator(RichFunctionOperator):

@@ -23,16 +23,27 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.nodes import MAIN, MapBatchesSpec
-from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
 from rheos.core.operators.given_columns import given_columns
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.records import UserRaised, check_kept, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
@@ -46,6 +57,38 @@ _WANTED = {
     "arrow": "a pyarrow.RecordBatch or pyarrow.Table",
     "pandas": "a pandas.DataFrame",
 }
+
+
+@dataclass(frozen=True)
+class MapBatchesSpec(OperatorSpec):
+    """A function of whole batches, in the form that the user chose.
+
+    It may drop rows and change their order. If the stream has event time, it must return as many rows
+    as it received.
+    """
+
+    kind: ClassVar[str] = "map_batches"
+    keeps_splits: ClassVar[bool] = True
+
+    fn: Callable[[Any], Any]
+    form: Literal["polars", "arrow", "pandas"]
+    keeps: str | None = None
+    """As in MapSpec."""
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return MapBatchesOperator(ctx, self)
+
+    def keeping(self, column: str) -> Spec | None:
+        return replace(self, keeps=column)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
+
+    def summary(self) -> str:
+        return f"takes batches as {self.form}"
 
 
 class MapBatchesOperator(RichFunctionOperator):

@@ -28,7 +28,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    Origin,
+)
 from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes
@@ -53,3 +63,9 @@ class PlainProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {'named rows' if self.record is None else self.record.__name__}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL if unkeyed_shapes(self.fn) else RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return CallOfFunction({"process_element": 0})

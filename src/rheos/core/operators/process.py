@@ -43,16 +43,96 @@ check_example(
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.compiled import compiled_mark
-from rheos.core.graph.nodes import ProcessSpec
+from rheos.core.graph.nodes import Order
+from rheos.core.graph.render import spell_record
+from rheos.core.graph.state import declarations
 from rheos.core.operators.compiled_start import compiled_core
-from rheos.core.operators.contract import OperatorContext
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.keyed import KeyedCore, function_shapes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.origins import (
+    CallOfFunction,
+    Origin,
+    RowsOfKey,
+)
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.rows_by_time import rows_by_time
+from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
 from rheos.core.operators.vectorised import BatchCore
+from rheos.core.protocol.elements import SWM, WM
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.state.kinds import stored_types
+
+
+@dataclass(frozen=True)
+class ProcessSpec(OperatorSpec):
+    """A keyed process function with state and timers."""
+
+    kind: ClassVar[str] = "process"
+    side_outputs_hint: ClassVar[str | None] = (
+        'declare it in the function: side_outputs = {"alerts": Alert}'
+    )
+
+    fn: Any
+    order: Order
+    record: type | None
+    side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return ProcessOperator(ctx, self)
+
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        # A shuffle loses the order in which a key's rows arrived. Event time is the best order that
+        # is left: each row finds the timers before it fired.
+        return ProcessOperator(ctx, self, in_batch=True)
+
+    def looks_at(self, column: str) -> bool | None:
+        if self.order == "event_time":
+            # Its rows leave as the watermark advances, so their own event time tells the progress.
+            return {WM: True, SWM: False}.get(column)
+        return True if column == SWM else None
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        states = function_shapes(ports[0], self.fn)
+        if self.order == "event_time":
+            states |= held_shapes([ports[0]])
+        return states
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        return {name: stored_types(declared) for name, declared in declarations(self.fn).items()}
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL if self.order == "arrival" else RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        if isinstance(self.fn, KeyedBatchFunction):
+            return RowsOfKey()
+        return CallOfFunction({"process_element": 0})
+
+    def interpreted(self) -> OperatorSpec:
+        if compiled_mark(self.fn) is None:
+            return self
+        kind = type(self.fn)
+        function: Any = object.__new__(type(kind.__name__, (kind,), {"__module__": kind.__module__}))
+        vars(function).update(vars(self.fn))
+        return replace(self, fn=function)
+
+    def summary(self) -> str:
+        ordered = ", in event-time order" if self.order == "event_time" else ""
+        return f"takes {spell_record(self.record)}{ordered}"
 
 
 def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:

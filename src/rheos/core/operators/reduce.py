@@ -20,19 +20,71 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from rheos.core.graph.nodes import MAIN, ReduceSpec
-from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.keyed_state import KeyedStateOperator, make_backend
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.render import spell_record
+from rheos.core.graph.types import canonical
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+)
+from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfKey,
+)
 from rheos.core.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
+from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.core.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
+from rheos.core.state.describe import type_shape
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.stores import ABSENT
 
 REDUCED = "reduced"
+
+
+@dataclass(frozen=True)
+class ReduceSpec(OperatorSpec):
+    """Combines two records of a key into one; emits the combined record for every input."""
+
+    kind: ClassVar[str] = "reduce"
+
+    fn: Callable[[Any, Any], Any]
+    record: type | None
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return ReduceOperator(ctx, self)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return {REDUCED: keyed_shape(ports[0], Holds.VALUE, self._shape(ports[0].schema))}
+
+    def _shape(self, schema: pa.Schema) -> TypeShape:
+        """Records without a class are pickled as light rows, which know their columns."""
+        if self.record is not None:
+            return type_shape(REDUCED, self.record)
+        fields = [
+            FieldShape(name=field.name, type=TypeShape(name=str(canonical(field.type))))
+            for field in visible(schema)
+        ]
+        return TypeShape(name="row", fields=fields)
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        return {} if self.record is None else {REDUCED: [self.record]}
+
+    def origin(self) -> Origin:
+        return RowsOfKey(doubt=None)
+
+    def summary(self) -> str:
+        return f"takes {spell_record(self.record)}"
 
 
 class ReduceOperator(KeyedStateOperator):

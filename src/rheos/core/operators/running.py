@@ -23,22 +23,44 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
 from rheos.core.aggregates.contract import Agg
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import ConfigurationError, InputError, UnrestorableError
-from rheos.core.graph.nodes import MAIN, RunningSpec
-from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.render import spell_aggregates
+from rheos.core.graph.types import without
+from rheos.core.operators.contract import (
+    Needed,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfKey,
+)
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_files import RunningFiles, tables_of_sets
-from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, RunningState
+from rheos.core.operators.running_state import (
+    KeptAggregates,
+    MemoryRunningState,
+    RunningState,
+    running_shape,
+)
 from rheos.core.operators.running_values import MemoryValues
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
 from rheos.core.protocol.state_config import Backend
@@ -46,6 +68,36 @@ from rheos.core.state.rocksdb.files import FILES
 from rheos.core.state.slots import Slots
 
 STATE = "running"
+
+
+@dataclass(frozen=True)
+class RunningSpec(OperatorSpec):
+    """Running aggregates per key (count, sum, min, max, mean): each row, with its key's new values."""
+
+    kind: ClassVar[str] = "running"
+
+    aggregates: Mapping[str, Agg]
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return RunningOperator(ctx, self)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return {STATE: running_shape(ports[0], self.aggregates, ports[0].schema)}
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        read: frozenset[str] = frozenset(
+            name for agg in self.aggregates.values() for name in agg.columns
+        )
+        return read.union(needed[MAIN] - set(self.aggregates)).intersection(columns.names)
+
+    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
+        return without(columns, gone - set(self.aggregates))
+
+    def origin(self) -> Origin:
+        return RowsOfKey(doubt=None)
+
+    def summary(self) -> str:
+        return spell_aggregates(self.aggregates)
 
 
 def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schema:

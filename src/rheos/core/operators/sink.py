@@ -14,15 +14,58 @@ for seed in range(3):  # Whatever goes wrong, each row is committed once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
-from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import unpublished
 from rheos.core.errors import RheosError
-from rheos.core.graph.nodes import SinkSpec
-from rheos.core.operators.contract import CommittingOperator, OperatorContext, Out, Restored
+from rheos.core.operators.contract import (
+    CommittingOperator,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    Restored,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot
+from rheos.core.redaction import redacted
+
+
+@dataclass(frozen=True)
+class SinkSpec(OperatorSpec):
+    """Writes rows to a sink."""
+
+    kind: ClassVar[str] = "sink"
+
+    sink: Sink
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return SinkOperator(ctx, self)
+
+    @property
+    def takes_changes(self) -> bool:
+        return self.sink.takes_changes
+
+    @property
+    def writes_to(self) -> Sink | None:
+        return self.sink
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
+
+    def summary(self) -> str:
+        return f"writes {redacted(self.sink.describe())}"
 
 
 class SinkOperator(CommittingOperator):

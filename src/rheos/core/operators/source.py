@@ -45,31 +45,54 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.connectors import capabilities
-from rheos.core.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, TimeReached
+from rheos.core.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    ReaderContext,
+    Source,
+    Split,
+    TimeReached,
+)
 from rheos.core.connectors.rejected import SKIPPED, BadRecord, rows_ahead
 from rheos.core.errors import RheosError
-from rheos.core.graph.nodes import MAIN, SourceSpec
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.render import spell_watermark
+from rheos.core.graph.windows import Watermark
 from rheos.core.operators.ahead_rows import AHEAD, AheadRows
-from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+    RowOrder,
+)
 from rheos.core.operators.event_times import split_watermarks
+from rheos.core.operators.origins import (
+    NoRow,
+    Origin,
+)
 from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.core.operators.source_client import ClientNotices
 from rheos.core.operators.source_forgetting import SourceForgetting
 from rheos.core.operators.source_pauses import Pauses
 from rheos.core.operators.source_progress import SourceProgress, source_progress
 from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
-from rheos.core.operators.watermarks import reach_of
+from rheos.core.operators.watermarks import progress_shapes, reach_of
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.core.redaction import redacted
 
 REJECTED = "rejected"
 """The tag of the side output of rejected rows."""
@@ -85,6 +108,60 @@ class EndOfInput:
 
 
 Read: TypeAlias = list[Out] | Pending | EndOfInput
+
+
+@dataclass(frozen=True)
+class SourceSpec(OperatorSpec):
+    """Reads splits, stamps event time, generates watermarks."""
+
+    kind: ClassVar[str] = "source"
+    keeps_splits: ClassVar[bool] = True
+    side_outputs_hint: ClassVar[str | None] = (
+        '"rejected" is there where the source skips bad rows (on_error="skip")'
+    )
+
+    source: Source
+    watermark: Watermark | None
+    until_now: bool = False
+    """Whether the job stops after what the source holds when it starts; set at the start."""
+    columns: tuple[str, ...] | None = None
+    """The columns that it reads, if those are not all; set by the planner."""
+
+    def operator(self, ctx: OperatorContext, splits: Sequence[Split] = ()) -> Operator:
+        """Build the operator. `splits` are all splits of the source."""
+        return SourceOperator(ctx, self, splits)
+
+    @property
+    def reads_from(self) -> Source | None:
+        return self.source
+
+    @property
+    def stamps(self) -> Watermark | None:
+        return self.watermark
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        value = TypeShape(name="source", label=self.source.positions())
+        positions = StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)
+        return {SPLITS: positions, **progress_shapes(self.watermark)}
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return NoRow()
+
+    def differs_elsewhere(self) -> Sequence[str]:
+        if self.watermark is None or self.watermark.on is not None:
+            return ()
+        return ("event time is when a row is read, and here that is another time than in the job",)
+
+    def summary(self) -> str:
+        source = self.source
+        ends = "bounded" if source.bounded else "never ends"
+        reads = f"reads {redacted(source.describe())} ({ends})"
+        if self.watermark is None:
+            return f"{reads}; no event time"
+        return f"{reads}; {spell_watermark(self.watermark)}"
 
 
 class SourceOperator(Operator):

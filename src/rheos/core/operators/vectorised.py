@@ -62,7 +62,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -70,7 +70,6 @@ import pyarrow as pa
 
 from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.core.graph.batch_functions import Emit
-from rheos.core.graph.nodes import ProcessSpec
 from rheos.core.operators.batch_state import RowKeys, RowState
 from rheos.core.operators.calls import Stamps
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
@@ -81,6 +80,9 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.shown import shown
+
+if TYPE_CHECKING:
+    from rheos.core.operators.process import ProcessSpec
 
 
 class BatchCore(ColumnarCore):

@@ -27,12 +27,14 @@ from rheos.core.graph.exact_decimals import ExactExpression
 from rheos.core.graph.expression_trees import FAILURES
 from rheos.core.graph.watermark_generators import WatermarkGenerator
 from rheos.core.graph.windows import Watermark
+from rheos.core.operators.ahead_rows import AHEAD
 from rheos.core.operators.contract import OperatorContext, Restored
-from rheos.core.operators.ingestion_time import IngestionTime
+from rheos.core.operators.ingestion_time import INGESTED, IngestionTime
 from rheos.core.operators.reach import Reach
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
 from rheos.core.protocol.polars_frames import polars_frame
+from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.types import rows_of
 from rheos.core.shown import shown
@@ -46,6 +48,23 @@ _STATE = pa.schema(
 )
 _MOST_BYTES = 64 * 1024
 """A generator of one split keeps no more."""
+
+
+def progress_shapes(watermark: Watermark | None) -> dict[str, StateShape]:
+    """Return the state by which event-time progress resumes."""
+    if watermark is None:
+        return {}
+    ahead: dict[str, StateShape] = {}
+    if watermark.max_ahead is not None:
+        of_splits = TypeShape(name="latest times of splits")
+        ahead[AHEAD] = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=of_splits)
+    if watermark.on is None:
+        value = TypeShape(name="ingestion time", label="")
+        return {INGESTED: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+    if watermark.generated_by is None:
+        return ahead
+    value = TypeShape(name="generator", label=type(watermark.generated_by).__name__)
+    return {**ahead, GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
 
 
 def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> Reach:

@@ -15,9 +15,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from rheos.core.connectors import capabilities
-from rheos.core.graph.nodes import MAIN, ExpressionSpec, Graph, Node, SourceSpec
+from rheos.core.graph.nodes import MAIN, Graph, Node
 from rheos.core.graph.types import columns_read
 from rheos.core.graph.validate import live_nodes
+from rheos.core.operators.expressions import ExpressionSpec
+from rheos.core.operators.source import SourceSpec
 
 Readers = Mapping[int, Sequence[Node]]
 """By the id of a node: who reads its main output."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.core.graph.nodes import MAIN, EventTimeSpec, SourceSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.row_distribution import spelled
 from rheos.core.graph.types import describe
 from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
@@ -80,8 +80,8 @@ def _event_time(operator: PlannedOperator, tag: str) -> str:
     on = ""
     if TS not in hidden:
         return f"; no event time (carries {', '.join(hidden)})"
-    if isinstance(operator.spec, SourceSpec | EventTimeSpec) and operator.spec.watermark is not None:
-        on = f" from {operator.spec.watermark.read_from}"
+    if (watermark := operator.spec.stamps) is not None:
+        on = f" from {watermark.read_from}"
     return f"; event time{on} (carries {', '.join(hidden)})"
 
 

@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.nodes import OwnSpec, Spec
 from rheos.core.graph.row_distribution import Dealt
-from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.operators.contract import OperatorSpec, OutputType, PortType
 from rheos.core.protocol.ids import ChainId, OperatorId
 
 
@@ -94,7 +93,7 @@ class PlannedOperator:
     id: OperatorId
     name: str
     site: Site
-    spec: Spec
+    spec: OperatorSpec
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]
     """The tags that are read."""
@@ -105,7 +104,7 @@ class PlannedOperator:
     @property
     def is_asynchronous(self) -> bool:
         """Whether it works on several batches of a channel at once. Such an operator is a head."""
-        return isinstance(self.spec, OwnSpec) and self.spec.begins_chain
+        return self.spec.begins_chain
 
 
 @dataclass(frozen=True)

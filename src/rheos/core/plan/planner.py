@@ -22,7 +22,7 @@ change without state losing its operator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -30,28 +30,10 @@ import pyarrow as pa
 
 from rheos.core.errors import ProgramError
 from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.nodes import (
-    EventTimeSpec,
-    ExpressionSpec,
-    Graph,
-    Input,
-    MapBatchesSpec,
-    MapSpec,
-    Node,
-    OwnSpec,
-    ProcessSpec,
-    ReduceSpec,
-    RunningSpec,
-    SinkSpec,
-    SourceSpec,
-    Spec,
-    StreamType,
-    UnionSpec,
-    WindowSpec,
-)
+from rheos.core.graph.nodes import Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.row_distribution import PartitionBy, RowDistribution
 from rheos.core.graph.validate import live_nodes
-from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.operators.contract import OperatorSpec, OutputType, PortType
 from rheos.core.plan.columns_read import reading_what_is_needed
 from rheos.core.plan.physical import (
     Chain,
@@ -95,42 +77,13 @@ def make_plan(
     )
 
 
-def kind_of(spec: Spec) -> str:
-    """The kind of an operator, as in the method that writes it."""
-    match spec:
-        case ExpressionSpec(op=op):
-            return op
-        case MapSpec(flat=flat):
-            return "flat_map" if flat else "map"
-        case SourceSpec():
-            return "source"
-        case EventTimeSpec():
-            return "with_event_time"
-        case MapBatchesSpec():
-            return "map_batches"
-        case UnionSpec():
-            return "union"
-        case ProcessSpec():
-            return "process"
-        case ReduceSpec():
-            return "reduce"
-        case RunningSpec():
-            return "running"
-        case WindowSpec():
-            return "window"
-        case SinkSpec():
-            return "sink"
-        case OwnSpec():
-            return spec.kind
-
-
 def operator_ids(graph: Graph) -> dict[int, OperatorId]:
     """The id of each node: its uid, or "<kind>-<n>" by the order of that kind in the program."""
     taken = {node.uid for node in graph.nodes if node.uid is not None}
     counts: Counter[str] = Counter()
     ids: dict[int, OperatorId] = {}
     for node in graph.nodes:
-        kind = kind_of(node.spec)
+        kind = node.spec.kind
         counts[kind] += 1
         made = f"{kind}-{counts[kind]}"
         while node.uid is None and made in taken:
@@ -156,7 +109,7 @@ class _Wiring:
     def __init__(self, graph: Graph) -> None:
         live = live_nodes(graph)
         self._by_id = {node.id: node for node in graph.nodes if node.id in live}
-        self.nodes = [node for node in self._by_id.values() if not isinstance(node.spec, UnionSpec)]
+        self.nodes = [node for node in self._by_id.values() if not node.spec.is_union]
         self.producers: dict[tuple[int, int], list[_Output]] = {}
         """By node and port: the outputs that are read there."""
         self.read: dict[_Output, None] = {}
@@ -166,27 +119,23 @@ class _Wiring:
                 outputs = list(self._resolved(input))
                 self.producers[node.id, port] = outputs
                 self.read.update(dict.fromkeys(outputs))
-        self._watermarked = self._carrying(_reads_wm)
-        self._reached = self._carrying(_reads_swm)
-        self._split = self._carrying(_reads_split, timed=False)
+        self._watermarked = self._carrying(WM)
+        self._reached = self._carrying(SWM)
+        self._split = self._carrying(SPLIT, timed=False)
 
     def node(self, id: int) -> Node:
         return self._by_id[id]
 
     def _resolved(self, input: Input) -> Iterator[_Output]:
         node = self._by_id[input.node]
-        if isinstance(node.spec, UnionSpec):
+        if node.spec.is_union:
             for member in node.inputs:
                 yield from self._resolved(member)
         else:
             yield _Output(input.node, input.tag)
 
-    def _carrying(
-        self, reads: Callable[[Spec], bool | None], *, timed: bool = True
-    ) -> frozenset[_Output]:
-        """The outputs that carry a hidden column: those with event time alone, where it is `timed`.
-        `reads` says of an operator whether it looks at the column; None where it does not, and passes
-        it on.
+    def _carrying(self, column: str, *, timed: bool = True) -> frozenset[_Output]:
+        """Return the outputs that carry a hidden column; if it is `timed`, those with event time.
 
         What a port reads is of one schema, so where one of its producers carries the column for the
         sake of another reader, all of them do. That may need a further round.
@@ -197,7 +146,7 @@ class _Wiring:
             for node in reversed(self.nodes):
                 for port in range(len(node.inputs)):
                     producers = self.producers[node.id, port]
-                    wanted = reads(node.spec)
+                    wanted = node.spec.looks_at(column)
                     if wanted is None:
                         wanted = any(_Output(node.id, tag) in carrying for tag in node.outputs)
                     if wanted or not carrying.isdisjoint(producers):
@@ -234,41 +183,6 @@ class _Wiring:
         return [output for tag in node.outputs if (output := _Output(node.id, tag)) in self.read]
 
 
-def _reads_wm(spec: Spec) -> bool | None:
-    match spec:
-        case WindowSpec() | ProcessSpec(order="event_time"):
-            return True
-        case EventTimeSpec():
-            return False
-        case OwnSpec():
-            return spec.looks_at(WM)
-        case _:
-            return None
-
-
-def _reads_swm(spec: Spec) -> bool | None:
-    match spec:
-        case WindowSpec() | ProcessSpec(order="event_time"):
-            # What they give comes as the watermark advances, and says itself how far that is.
-            return False
-        case EventTimeSpec():
-            return False
-        case ProcessSpec():
-            return True
-        case OwnSpec():
-            return spec.looks_at(SWM)
-        case _:
-            return None
-
-
-def _reads_split(spec: Spec) -> bool | None:
-    match spec:
-        case EventTimeSpec():
-            return True
-        case _:
-            return None
-
-
 # --- chains ---------------------------------------------------------------------------------------
 
 
@@ -282,7 +196,7 @@ class _Chain:
 
     @property
     def of_source(self) -> bool:
-        return isinstance(self.nodes[0].spec, SourceSpec)
+        return self.nodes[0].spec.reads_from is not None
 
 
 def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
@@ -291,7 +205,8 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
     home: dict[int, _Chain] = {}
     for node in wiring.nodes:
         host = _host(node, wiring, home)
-        if isinstance(node.spec, EventTimeSpec) and (host is None or not host.of_source):
+        restamps = node.inputs and node.spec.stamps is not None
+        if restamps and (host is None or not host.of_source):
             raise ProgramError(
                 "event time is given where the source's rows are read, and this operator, or one "
                 "before it, has a parallelism or a chain of its own",
@@ -319,7 +234,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
         return None
     if node.inputs[0].dealt not in (None, RowDistribution.FORWARD) or node.begins_chain:
         return None
-    if isinstance(node.spec, OwnSpec) and node.spec.begins_chain:
+    if node.spec.begins_chain:
         return None
     producers = wiring.producers[node.id, 0]
     if len(producers) != 1 or wiring.node(producers[0].node).ends_chain:
@@ -433,7 +348,7 @@ def _finished(
                 id=ids[node.id],
                 name=node.name,
                 site=node.site,
-                spec=node.spec,
+                spec=_buildable(node.spec),
                 ports=tuple(wiring.port_type(node, port) for port in range(len(node.inputs))),
                 outputs={o.tag: OutputType(wiring.type_of(o), wiring.schema_of(o)) for o in outputs},
                 routes={o.tag: tuple(chain.routes[o]) for o in outputs},
@@ -441,3 +356,8 @@ def _finished(
             )
         )
     return Chain(chain.id, tuple(operators), tuple(chain.inputs), chain.widest)
+
+
+def _buildable(spec: Spec) -> OperatorSpec:
+    assert isinstance(spec, OperatorSpec), f"{spec.kind} does not derive from OperatorSpec"
+    return spec

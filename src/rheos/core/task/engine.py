@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.connectors.contract import Split
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator, Restored
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol import control
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
@@ -176,7 +176,11 @@ class SubtaskEngine:
 
     def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:
         ctx = self._contexts.of(planned, width)
-        operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
+        spec = planned.spec
+        if isinstance(spec, SourceSpec):
+            operator = spec.operator(ctx, self._assignment.splits.get(planned.id, ()))
+        else:
+            operator = spec.operator(ctx)
         self._operators[planned.id] = operator
         return operator
 

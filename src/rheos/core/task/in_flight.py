@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
 from rheos.core.operators.contract import PortType
-from rheos.core.operators.iterate import FEEDBACK_PORT, IterateSpec
+from rheos.core.operators.iterate import FEEDBACK_PORT
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, Batch
 from rheos.core.protocol.hashing import NullKeyError
@@ -200,7 +200,7 @@ def _misfit(operator: PlannedOperator, port: int, why: str) -> UnrestorableError
         "take a savepoint with the program as it was, and start the changed program from that: "
         "savepoints hold no rows in flight"
     )
-    if isinstance(operator.spec, IterateSpec) and port == FEEDBACK_PORT:
+    if operator.spec.loop_capacity is not None and port == FEEDBACK_PORT:
         hint = (
             "they go round its loop, and belong to savepoints, too: bring the loop's rows to the "
             "columns that they had, or let the program as it was run until nothing goes round"

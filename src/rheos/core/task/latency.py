@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rheos.core.graph.nodes import SinkSpec
 from rheos.core.metrics import figures as f
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import Chain
@@ -29,7 +28,7 @@ class LatencyMarkers:
         """`sources` names the source of each chain that begins with one."""
         self._chain = chain.id
         self._sources = sources
-        self._sinks = [each.id for each in chain.operators if isinstance(each.spec, SinkSpec)]
+        self._sinks = [each.id for each in chain.operators if each.spec.writes_to is not None]
         self._clock = clock
         self._interval_us = interval_us
         self._next_us = clock.monotonic_us() + interval_us

@@ -8,7 +8,6 @@ stream. The chains of one subtask that lie on the loop share what is known here.
 from __future__ import annotations
 
 from rheos.core.errors import UserFunctionError
-from rheos.core.operators.iterate import IterateSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.task.inputs import InputGate
 
@@ -18,9 +17,10 @@ class LoopRoom:
 
     def __init__(self, head: PlannedOperator, gate: InputGate, batch_rows: int) -> None:
         """`gate` is the head's. A loop in which no more than `batch_rows` wait has room."""
-        assert isinstance(head.spec, IterateSpec)
+        capacity = head.spec.loop_capacity
+        assert capacity is not None, "it is the head of a loop"
         self._head = head
-        self._capacity = head.spec.capacity
+        self._capacity = capacity
         self._gate = gate
         self._batch_rows = batch_rows
         self._full_until = 0

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.contract import Restored
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, Edge, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, OperatorId
 from rheos.core.protocol.ports import Clock, Transport

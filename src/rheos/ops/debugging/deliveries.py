@@ -13,9 +13,8 @@ from typing import ClassVar, TypeAlias
 import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.graph.nodes import SourceSpec, Spec
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
-from rheos.core.operators.iterate import IterateSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import JobId, OperatorId
@@ -85,7 +84,7 @@ def delivered(
     taken = _Taken()
     tap = _TapSpec(taken, keyed.key)
     before = ahead_of(plan, keyed.planned)
-    others: dict[OperatorId, Spec] = dict(early(plan, keyed, before))
+    others: dict[OperatorId, OperatorSpec] = dict(early(plan, keyed, before))
     turns = Turns()
     for each in plan.operators():
         if each.id in before and isinstance(each.spec, SourceSpec):
@@ -97,7 +96,7 @@ def delivered(
             return replace(planned, spec=tap)
         if planned.id in others:
             return replace(planned, spec=others[planned.id])
-        if planned.id in before or isinstance(planned.spec, IterateSpec):
+        if planned.id in before or planned.spec.loop_capacity is not None:
             return planned
         return replace(planned, spec=_without_rows(planned.spec))
 
@@ -120,7 +119,7 @@ def delivered(
     return Delivered(taken.deliveries, error)
 
 
-def _without_rows(spec: Spec) -> Spec:
+def _without_rows(spec: OperatorSpec) -> OperatorSpec:
     """In the place of what does not lead to the operator. Loops stay what they are: rows go round."""
     if isinstance(spec, SourceSpec):
         source = TapedSource(spec.source, Tape(()))

@@ -10,11 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from rheos.core.graph.expression_trees import FAILURES
-from rheos.core.graph.nodes import ExpressionSpec, Spec
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, Restored
-from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import OperatorId
@@ -25,17 +21,17 @@ from rheos.ops.debugging.ways import Way, ways
 
 def early(
     plan: PhysicalPlan, keyed: KeyOfOperator, before: Collection[OperatorId]
-) -> dict[OperatorId, Spec]:
+) -> dict[OperatorId, OperatorSpec]:
     """Other specs for some of the operators `before` it: these leave out the rows of other keys."""
     concerned = {*before, keyed.planned.id}
     counted = [way for way in ways(plan) if way.receiver in concerned]
     operators = {each.id: each for each in plan.operators()}
-    found: dict[OperatorId, Spec] = {}
+    found: dict[OperatorId, OperatorSpec] = {}
     for port, of_port in keyed_by(keyed.planned):
         first: PlannedOperator | None = None
         at = keyed.planned.id
         while (sender := _only_sender(counted, at, port)) is not None:
-            if not _keeps(operators[sender].spec, of_port.keys):
+            if not operators[sender].spec.keeps_columns(of_port.keys):
                 break
             first, at, port = operators[sender], sender, 0
         if first is not None:
@@ -52,25 +48,9 @@ def _only_sender(counted: Collection[Way], to: OperatorId, port: int) -> Operato
     return sender if sum(way.sender == sender for way in counted) == 1 else None
 
 
-def _keeps(spec: Spec, columns: Collection[str]) -> bool:
-    """Whether each row that leaves has these columns as they came, and no row depends on another."""
-    if isinstance(spec, FilterFunctionSpec):
-        return True
-    if not isinstance(spec, ExpressionSpec):
-        return False
-    if spec.op == "filter":
-        return True
-    try:
-        made = {expr.meta.output_name(): expr.meta.is_column() for expr in spec.exprs}
-    except FAILURES:
-        return False
-    same = {name for name, is_column in made.items() if is_column}
-    return all(name in same or (spec.op == "with_columns" and name not in made) for name in columns)
-
-
 @dataclass(frozen=True)
 class _EarlySpec(OperatorSpec):
-    inner: Spec
+    inner: OperatorSpec
     columns: tuple[str, ...]
     key: Key
 
@@ -85,7 +65,7 @@ class _Early(Operator):
 
     def __init__(self, ctx: OperatorContext, spec: _EarlySpec) -> None:
         super().__init__(ctx)
-        self._inner = build(ctx, spec.inner)
+        self._inner = spec.inner.operator(ctx)
         self._port = replace(ctx.ports[0], keys=spec.columns)
         self._key = spec.key
 

@@ -26,9 +26,9 @@ from rheos.core.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.event_times import event_times
+from rheos.core.operators.source import SourceSpec
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import OperatorId
 from rheos.ops.forks.tape import Tape, TapedSource

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
 
 import pyarrow as pa
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
-from rheos.core.graph.compiled import compiled_mark
-from rheos.core.graph.nodes import ProcessSpec, Spec
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId
@@ -82,7 +78,7 @@ class Replica:
             reads.close()
 
     def _made(self) -> Operator:
-        return build(self._context, _interpreted(self.keyed.planned.spec))
+        return self.keyed.planned.spec.interpreted().operator(self._context)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -109,13 +105,3 @@ def _group(keyed: KeyOfOperator, groups: int) -> int:
     port = next(port for port in keyed.planned.ports if port.keys == keyed.columns)
     codec = KeyCodec(port.schema, port.keys, port.keyed_at)
     return int(codec.groups([keyed.key], groups)[0])
-
-
-def _interpreted(spec: Spec) -> Spec:
-    """A function that would be compiled is called as it is written: a debugger sees nothing else."""
-    if not isinstance(spec, ProcessSpec) or compiled_mark(spec.fn) is None:
-        return spec
-    kind = type(spec.fn)
-    function: Any = object.__new__(type(kind.__name__, (kind,), {"__module__": kind.__module__}))
-    vars(function).update(vars(spec.fn))
-    return ProcessSpec(function, spec.order, spec.record, spec.side_outputs)

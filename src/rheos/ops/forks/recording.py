@@ -29,11 +29,10 @@ from rheos.core.connectors.contract import (
     TimeReached,
 )
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import Restored
 from rheos.core.operators.event_times import event_times
-from rheos.core.operators.source import EndOfInput, SourceOperator
+from rheos.core.operators.source import EndOfInput, SourceOperator, SourceSpec
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch

@@ -11,15 +11,9 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rheos.core.errors import Site
-from rheos.core.graph.nodes import ReduceSpec, RunningSpec, SourceSpec
 from rheos.core.graph.state import StateDeclaration
 from rheos.core.graph.triggers import ContinuousProcessingTimeTrigger, ProcessingTimeTrigger
-from rheos.core.operators.async_map import AsyncMapSpec
-from rheos.core.operators.broadcast_process import BroadcastProcessSpec
-from rheos.core.operators.co_process import CoProcessSpec
-from rheos.core.operators.joins.tables import TableJoinSpec
-from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
-from rheos.core.operators.lookup import LookupSpec
+from rheos.core.operators.contract import RowOrder
 from rheos.core.plan.physical import PlannedOperator
 
 _CLOCK = {"processing_time", "register_processing"}
@@ -30,11 +24,6 @@ _OF_OTHERS = {*sys.stdlib_module_names, "rheos", "polars", "pyarrow", "numpy", "
 }
 """Packages whose classes are no functions of the program."""
 _DEPTH = 4
-_BY_ARRIVAL = (
-    *(ReduceSpec, RunningSpec, TableJoinSpec),
-    *(BroadcastProcessSpec, KeyedBroadcastProcessSpec, CoProcessSpec),
-)
-"""What goes by the order in which rows come, always."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +51,10 @@ def reservations(operators: Iterable[PlannedOperator], splits: int) -> list[Rese
 
 def _reasons(planned: PlannedOperator, splits: int) -> Iterator[str]:
     spec = planned.spec
-    if isinstance(spec, SourceSpec):
-        if spec.watermark is not None and spec.watermark.on is None:
-            yield "event time is when a row is read, and here that is another time than in the job"
-        return
-    if isinstance(spec, AsyncMapSpec | LookupSpec):
-        yield "it asks a system outside, which answers as of now"
-    arrival = getattr(spec, "order", None) == "arrival"
-    if splits > 1 and (arrival or isinstance(spec, _BY_ARRIVAL)):
+    yield from spec.differs_elsewhere()
+    if spec.reads_from is not None:
+        return  # The fork reads what the source has read, and does not call it.
+    if splits > 1 and spec.row_order() is RowOrder.OF_ARRIVAL:
         yield (
             f"it goes by the order of rows, and those of {splits} splits may come in another order "
             "than in the job"

@@ -14,7 +14,8 @@ from rheos.connectors.collect import CollectSink
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import ChainId, OperatorId
 from rheos.ops.forks.tape import Tape, TapedSource

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator
-from rheos.core.graph.nodes import SourceSpec
-from rheos.core.operators.build import build
 from rheos.core.operators.contract import Operator
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, ChainId, JobId
@@ -86,8 +85,10 @@ class TapedRun:
 
     def _make_operator(self, planned: PlannedOperator) -> Operator:
         spec = planned.spec
-        splits = list(spec.source.splits()) if isinstance(spec, SourceSpec) else ()
-        return build(self._contexts.of(planned), spec, splits)
+        ctx = self._contexts.of(planned)
+        if isinstance(spec, SourceSpec):
+            return spec.operator(ctx, list(spec.source.splits()))
+        return spec.operator(ctx)
 
     def _delivers(self, batch: Batch) -> None:
         """Note a batch that another chain is about to process."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from rheos.connectors.files.listing import absolute
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoints
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import visible

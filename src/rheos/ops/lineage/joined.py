@@ -3,67 +3,29 @@ asks. Pairs of the same values may stand for one another, and each is taken once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
-from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns
+from rheos.core.operators.joins.columns import LEFT, RIGHT
+from rheos.core.operators.origins import PairOfRows
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible
 from rheos.ops.lineage.ledger import Called, Ledger, TracedArrival, TracedRow
 from rheos.ops.lineage.reasons import Reason, RowRule, window_of
 
-Lies: TypeAlias = Callable[[TracedRow, TracedRow, TracedRow], bool]
-"""Whether a left and a right row lie so that they may have made a row, which comes third."""
-
 _SIDES = (LEFT, RIGHT)
 
 
-def apart(lower_ms: int, upper_ms: int) -> Lies:
-    """The right one's time is so far from the left one's."""
-
-    def lies(left: TracedRow, right: TracedRow, made: TracedRow) -> bool:
-        return bool(lower_ms <= right.value(TS) - left.value(TS) <= upper_ms)
-
-    return lies
-
-
-def not_after(left: TracedRow, right: TracedRow, made: TracedRow) -> bool:
-    """The right one is there at the left one's time."""
-    return bool(right.value(TS) <= left.value(TS))
-
-
-def in_its_window(left: TracedRow, right: TracedRow, made: TracedRow) -> bool:
-    return _in_window(left, made) and _in_window(right, made)
-
-
-def anyhow(left: TracedRow, right: TracedRow, made: TracedRow) -> bool:
-    return True
-
-
-def _in_window(row: TracedRow, made: TracedRow) -> bool:
-    window = window_of(made)
-    return window is None or window[0] <= row.value(TS) < window[1]
-
-
 class OfPair(RowRule):
-    def __init__(
-        self,
-        planned: PlannedOperator,
-        place: int,
-        ledger: Ledger,
-        columns: JoinedColumns,
-        lies: Lies,
-        *,
-        newest: bool = False,
-        doubt: str | None = None,
-    ) -> None:
-        """`newest`: of several right rows it is the one of the latest time."""
+    """Pairs as a join describes them (`PairOfRows`)."""
+
+    def __init__(self, planned: PlannedOperator, place: int, ledger: Ledger, pair: PairOfRows) -> None:
         super().__init__(planned, place, ledger)
-        self._columns = columns
-        self._lies = lies
-        self._newest = newest
-        self._doubt = doubt
+        self._columns = pair.columns
+        self._newest = pair.newest
+        self._doubt = pair.doubt
+        self._matches = pair.matches
 
     def _made(self, number: int, row: TracedRow) -> Reason:
         key = self._key(row)
@@ -128,10 +90,15 @@ class OfPair(RowRule):
             for right in sides[RIGHT]:
                 if left is None or right is None:
                     yield [one for one in (left, right) if one is not None]
-                elif self._lies(rows[left.row], rows[right.row], made):
+                elif self._may_match(rows[left.row], rows[right.row], made):
                     yield [left, right]
                     if self._newest:
                         break
+
+    def _may_match(self, left: TracedRow, right: TracedRow, made: TracedRow) -> bool:
+        if self._matches is None:
+            return True
+        return self._matches(left.value(TS), right.value(TS), window_of(made))
 
     def _alike_before(self, number: int, row: TracedRow) -> int:
         """How many rows of the same values the call gave before."""

@@ -24,10 +24,12 @@ from rheos.core.connectors.contract import (
     SplitReader,
 )
 from rheos.core.connectors.rejected import places_of_rejected
-from rheos.core.graph.nodes import MAIN, SinkSpec, SourceSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import Operator, Out
 from rheos.core.operators.event_times import event_times
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import ChainId, JobId, OperatorId

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.nodes import ProcessSpec, ReduceSpec
-from rheos.core.graph.state import declarations
-from rheos.core.operators.contract import OperatorSpec
-from rheos.core.operators.reduce import REDUCED
 from rheos.core.operators.shapes import state_shapes
-from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.core.site import located_at_call
-from rheos.core.state.kinds import stored_types
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.catalogue import EntryCatalogue, Listing, StateInfo
 from rheos.ops.savepoints.editing import put
@@ -109,18 +103,6 @@ def _base(plan: PhysicalPlan) -> Base:
     declared = {
         (operator.id, state): types
         for operator in operators
-        for state, types in _declared(operator).items()
+        for state, types in operator.spec.stored_types().items()
     }
     return Base("", savepoint, EntryCatalogue(entry, f"the program {plan.name!r}"), declared)
-
-
-def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:
-    """The types of an operator's values, by state."""
-    match operator.spec:
-        case ProcessSpec(fn=fn):
-            return {name: stored_types(declaration) for name, declaration in declarations(fn).items()}
-        case ReduceSpec(record=record) if record is not None:
-            return {REDUCED: [record]}
-        case OperatorSpec() as spec:
-            return spec.stored_types()
-    return {}

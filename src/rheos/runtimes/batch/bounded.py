@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rheos.core.connectors import capabilities
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError
-from rheos.core.graph.nodes import OwnSpec, SourceSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import SWM
 
@@ -21,11 +21,10 @@ def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
     batch job.
     """
     for operator in plan.operators():
-        if isinstance(operator.spec, OwnSpec):
-            try:
-                operator.spec.check_bounded()
-            except RheosError as error:
-                raise error.located(site=operator.site, operator=operator.name) from None
+        try:
+            operator.spec.check_bounded()
+        except RheosError as error:
+            raise error.located(site=operator.site, operator=operator.name) from None
     for edge in plan.edges:
         if edge.feedback:
             head = plan.chains[edge.target].operators[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.ids import Attempt
 from rheos.core.task.contexts import OperatorContexts

@@ -29,8 +29,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rheos.connectors.spark.types import spark_schema
-from rheos.core.graph.nodes import OwnSpec, SourceSpec, WindowSpec
 from rheos.core.graph.row_distribution import PartitionBy
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig
@@ -147,7 +147,7 @@ class Translation:
             ).sortWithinPartitions("state"), CombinedInput()
         keyed = KeyedInput(
             {n: port.schema for n, port in enumerate(head.ports) if port.keys},
-            in_turns=not (isinstance(head.spec, OwnSpec) and head.spec.any_order),
+            in_turns=not head.spec.any_order,
         )
         if exchanges == {Exchange.HASH}:
             of_port = self._shuffleable if len(head.ports) == 1 else self._keyed_of
@@ -352,5 +352,4 @@ def _spark_schema(output: Output) -> StructType:
 def _combines(head: PlannedOperator) -> bool:
     """Whether what is shuffled is the operator's state, and not its rows: windows that only add up.
     Late rows can be read only where all rows are."""
-    spec = head.spec
-    return isinstance(spec, WindowSpec) and spec.fn is None and spec.late_tag not in head.outputs
+    return head.spec.combines_in_batch(head.outputs)

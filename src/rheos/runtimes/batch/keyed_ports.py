@@ -6,7 +6,7 @@
 
 Rows of a key come in the order of event time; those without event time first, and of equal rows those
 of the lower port. An operator gets batches of one port each: so a generation goes in *turns* (but for
-one that does without, `OwnSpec.any_order`). The first
+one that does without, `Spec.any_order`). The first
 turn has each key's rows up to where the port changes, the next one those up to the next change.
 
     hash   1 1 1 2 2 3        turn 0, port 0: 1 1 3      turn 1, port 0: 2

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig

@@ -16,11 +16,8 @@ import pyarrow as pa
 
 from rheos.core.connectors.contract import Pending
 from rheos.core.errors import RheosError
-from rheos.core.graph.nodes import ProcessSpec, SourceSpec
-from rheos.core.operators.build import build
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
-from rheos.core.operators.process import ProcessOperator
-from rheos.core.operators.source import EndOfInput
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.source import EndOfInput, SourceSpec
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.plan.physical import PlannedOperator
@@ -96,26 +93,12 @@ def _outlet(task: Task, partition: int) -> Outlet:
         ctx = context_of(task, windows, partition, keyed=True, scratch=None)
 
         def make() -> WindowAggregateOperator:
-            operator = build(ctx, windows.spec)
+            operator = windows.spec.operator(ctx)
             assert isinstance(operator, WindowAggregateOperator)
             return operator
 
         return CombiningOutlet(make, ctx)
     return PackedOutlet(output)
-
-
-def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
-    spec = planned.spec
-    if isinstance(spec, ProcessSpec):
-        # A shuffle loses the order in which a key's rows arrived. That of event time is the best
-        # that can be: each row finds the timers before it fired.
-        return ProcessOperator(ctx, spec, in_batch=True)
-    if isinstance(spec, OperatorSpec):
-        return spec.in_batch(ctx)
-    operator = build(ctx, spec)
-    if isinstance(operator, WindowOperator):
-        operator.fire_once()
-    return operator
 
 
 def _wait(wake_after_us: int | None) -> None:
@@ -156,7 +139,7 @@ class _PartitionHost:
         if isinstance(planned.spec, SourceSpec):
             assert isinstance(feed, SplitInput | SparkRows)
             return source_operator(ctx, planned.spec, feed, inbox)
-        return _operator(ctx, planned)
+        return planned.spec.in_batch(ctx)
 
     def _drive(self, tree: Tree, inbox: Rows) -> Rows:
         feed = self._task.input

@@ -15,17 +15,15 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from rheos.core.graph.nodes import (
-    MAIN,
-    EventTimeSpec,
-    ExpressionSpec,
-    RunningSpec,
-    SourceSpec,
-    UnionSpec,
-    WindowSpec,
-)
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.graph.types import columns_read
+from rheos.core.operators.event_time import EventTimeSpec
+from rheos.core.operators.expressions import ExpressionSpec
+from rheos.core.operators.running import RunningSpec
+from rheos.core.operators.source import SourceSpec
+from rheos.core.operators.union import UnionSpec
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import ChainId

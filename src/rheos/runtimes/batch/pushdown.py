@@ -33,7 +33,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from rheos.core.graph.expression_trees import tree_of
-from rheos.core.graph.nodes import MAIN, ExpressionSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.plan.physical import Chain, Route, ToOperator
 from rheos.runtimes.batch.pushdown_constants import constants_of, is_text, literal_of, spark_float
 
@@ -79,12 +79,10 @@ class _Filters:
         if not isinstance(route, ToOperator):
             return None
         operator = self._chain.operators[route.index]
-        spec = operator.spec
-        if not isinstance(spec, ExpressionSpec) or spec.op != "filter":
+        predicates = operator.spec.predicates()
+        if not predicates or not all(_cannot_fail(expr, self._schema) for expr in predicates):
             return None
-        if not all(_cannot_fail(expr, self._schema) for expr in spec.exprs):
-            return None
-        parts = [superset(expr, self._columns) for expr in spec.exprs]
+        parts = [superset(expr, self._columns) for expr in predicates]
         parts.append(self.passing(operator.routes.get(MAIN, ())))
         return _all(parts)
 

@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink
 from rheos.core.errors import ConfigurationError, JobFailedError
-from rheos.core.graph.nodes import MAIN, SinkSpec, UnionSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OutputType
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import OperatorId

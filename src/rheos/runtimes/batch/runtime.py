@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink
 from rheos.core.errors import RheosError
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
 from rheos.core.metrics import figures as f
 from rheos.core.metrics.model import JobFigures
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS

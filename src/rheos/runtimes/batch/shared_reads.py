@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rheos.core.graph.nodes import MAIN, UnionSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OutputType
+from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import (
     Chain,
     Edge,

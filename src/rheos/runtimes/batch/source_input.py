@@ -15,9 +15,8 @@ from rheos.connectors.spark.casts import cast_array
 from rheos.connectors.wrapped import WrappedReader
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import InputError
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.source import SourceOperator
+from rheos.core.operators.source import SourceOperator, SourceSpec
 from rheos.core.operators.source_split import NO_ORDER
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 

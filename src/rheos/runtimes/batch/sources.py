@@ -31,15 +31,9 @@ from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.dataframe import DataFrameSource, session_of
 from rheos.core.connectors.contract import Split
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.graph.nodes import (
-    MAIN,
-    OwnSpec,
-    ProcessSpec,
-    ReduceSpec,
-    RunningSpec,
-    SourceSpec,
-    WindowSpec,
-)
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import RowOrder
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.core.protocol.ids import ChainId
@@ -283,6 +277,5 @@ def _order_counts(plan: PhysicalPlan, chain: Chain) -> bool:
     for edge in sorted(plan.edges, key=lambda edge: edge.target):
         if edge.source in reached:
             reached.add(edge.target)
-    specs = (operator.spec for id in reached for operator in plan.chains[id].operators)
-    in_order = ProcessSpec | ReduceSpec | RunningSpec | WindowSpec | OwnSpec
-    return any(isinstance(spec, in_order) for spec in specs)
+    operators = (operator for id in reached for operator in plan.chains[id].operators)
+    return any(operator.spec.row_order() is not RowOrder.NONE for operator in operators)

@@ -17,7 +17,7 @@ from pyspark import BarrierTaskContext
 
 from rheos.connectors.calls.at_work import works_for
 from rheos.core.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
 from rheos.core.protocol.error_data import ErrorData

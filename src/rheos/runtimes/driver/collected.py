@@ -10,7 +10,7 @@ import pyarrow as pa
 from rheos.connectors.collect import CollectSink, collected
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId, OperatorId

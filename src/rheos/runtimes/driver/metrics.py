@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from rheos.core.graph.nodes import SourceSpec
 from rheos.core.metrics.figures import SINCE_PUBLISHED, SOURCE_LAG, SOURCE_LAG_ROWS, Figure
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Acknowledge, Progress, Totals

@@ -18,7 +18,8 @@ from rheos.core.connectors.capabilities import StagesRows
 from rheos.core.connectors.contract import Committer, Sink, Source, Split
 from rheos.core.connectors.outages import unpublished
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
-from rheos.core.graph.nodes import SinkSpec, SourceSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.control import CommittableHandle
 from rheos.core.protocol.elements import visible

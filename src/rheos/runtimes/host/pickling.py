@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from rheos.core.errors import ProgramError
-from rheos.core.graph.nodes import SinkSpec
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.shown import message_of
 

@@ -13,7 +13,7 @@ from typing import Any
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Split, SplitReader
-from rheos.core.graph.nodes import SourceSpec
+from rheos.core.operators.source import SourceSpec
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.ids import OperatorId

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from rheos.api.window_all import ALL
 from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
-from rheos.core.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.windows import Cumulating, Sliding, Tumbling, Window
 from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.two_phases import (
     MergedWindowOperator,
     MergedWindowSpec,

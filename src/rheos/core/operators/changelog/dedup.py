@@ -52,9 +52,14 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_disk import DiskRunningState
@@ -106,6 +111,12 @@ class DedupSpec(OperatorSpec):
     def summary(self) -> str:
         within = "" if self.within_ms is None else f" within {self.within_ms} ms"
         return f"keeps the {self.keep} of each key{within}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT if self.by_time else RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 class DedupOperator(RunningStateOperator):

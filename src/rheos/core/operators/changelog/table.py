@@ -48,7 +48,18 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
 from rheos.core.operators.changes import goes, was_not_there
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfKey,
+)
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
@@ -108,6 +119,12 @@ class TableSpec(OperatorSpec):
 
     def summary(self) -> str:
         return ", ".join(f"{name}={agg}" for name, agg in self.aggregates.items())
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        return RowsOfKey()
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,17 @@ from rheos.core.errors import InputError
 from rheos.core.graph.changelog import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changes import table_columns
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+)
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.state.key_groups import groups_of_columns
@@ -61,6 +71,12 @@ class TruncationSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"in {PARTS} parts by {', '.join(self.key)}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return OneRow()
 
 
 class TruncationOperator(Operator):

@@ -48,10 +48,19 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.functions import CoGroupFunction
-from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.contract import (
+    OperatorContext,
+    Out,
+    RowOrder,
+)
 from rheos.core.operators.joins.columns import LEFT, RIGHT
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.joins.windowed import BothSidesSpec, late_sides
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfKey,
+    RowsOfWindow,
+)
 from rheos.core.operators.window.process import WindowProcessOperator
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import Batch
@@ -73,6 +82,14 @@ class CoGroupSpec(BothSidesSpec):
 
     def summary(self) -> str:
         return str(self.window)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        if getattr(self.window, "time", None) == "processing_time":
+            return RowsOfKey(calls_function=True)
+        return RowsOfWindow(0, calls_function=True)
 
 
 class _Sided:

@@ -58,12 +58,17 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.side import JoinSide
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
+from rheos.core.operators.origins import (
+    Origin,
+    PairOfRows,
+)
 from rheos.core.operators.records import hidden_column
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -113,6 +118,15 @@ class IntervalJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"{self.how}, from {self.lower_ms} to {self.upper_ms} ms"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        lower_ms, upper_ms = self.lower_ms, self.upper_ms
+        return PairOfRows(
+            self.columns, lambda left, right, window: lower_ms <= right - left <= upper_ms
+        )
 
 
 def _sides(

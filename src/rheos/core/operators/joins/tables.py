@@ -63,9 +63,14 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.table_side import TableSide
+from rheos.core.operators.origins import (
+    Origin,
+    PairOfRows,
+)
 from rheos.core.operators.records import hidden_column
 from rheos.core.protocol.elements import SWM, TS, Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -132,6 +137,13 @@ class TableJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.how if self.ttl_ms is None else f"{self.how}, rows live for {self.ttl_ms} ms"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        doubt = "rows of a table are found by their values, and may have come more than once"
+        return PairOfRows(self.columns, newest=True, doubt=doubt)
 
 
 def _sides(

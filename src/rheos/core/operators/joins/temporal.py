@@ -57,12 +57,17 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.held import HeldRows
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns
 from rheos.core.operators.joins.versions import Versions
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
+from rheos.core.operators.origins import (
+    Origin,
+    PairOfRows,
+)
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
@@ -105,6 +110,12 @@ class TemporalJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.how
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return PairOfRows(self.columns, lambda left, right, window: right <= left, newest=True)
 
 
 class TemporalJoinOperator(Operator):

@@ -50,7 +50,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import (
     Operator,
@@ -59,14 +59,20 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.origins import (
+    Origin,
+    PairOfRows,
+)
 from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.operators.shapes import window_states
 from rheos.core.operators.window.columns import END
 from rheos.core.operators.window.process import WindowRowsOperator
+from rheos.core.operators.window.spec import WindowSpec
+from rheos.core.operators.window.states import window_states
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import SWM, TS, WM, Batch
@@ -123,6 +129,17 @@ class WindowJoinSpec(BothSidesSpec):
 
     def summary(self) -> str:
         return f"{self.how}, {self.window}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return PairOfRows(self.columns, _in_one_window)
+
+
+def _in_one_window(left: int, right: int, window: tuple[int, int] | None) -> bool:
+    """Return whether both times are in the window."""
+    return window is None or (window[0] <= left < window[1] and window[0] <= right < window[1])
 
 
 class BothSidesOperator(Operator):

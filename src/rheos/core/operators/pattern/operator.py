@@ -57,8 +57,13 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfMatch,
+)
 from rheos.core.operators.pattern.alive import NEVER_MS, Alive, events_of
 from rheos.core.operators.pattern.automaton import EVERY, compiled
 from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
@@ -110,6 +115,12 @@ class PatternSpec(OperatorSpec):
 
     def summary(self) -> str:
         return str(self.pattern)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return RowsOfMatch()
 
 
 class PatternOperator(Operator):

@@ -34,13 +34,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import InputError
-from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.window.columns import END, START
 from rheos.core.operators.window.contract import Assigned, FixedWindows
@@ -54,6 +55,9 @@ from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.core.protocol.state_config import NewAggregates
 from rheos.core.state.key_limit import CountedLimit, KeyContents
+
+if TYPE_CHECKING:
+    from rheos.core.operators.window.spec import WindowSpec
 
 _TIME = pl.Datetime("ms", "UTC")
 

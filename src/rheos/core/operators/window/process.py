@@ -33,7 +33,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -41,7 +41,7 @@ import pyarrow as pa
 
 from rheos.core.errors import RheosError
 from rheos.core.graph.functions import TimeWindow
-from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.records import UserRaised, not_iterable, user_error, with_hidden, wrong_type
 from rheos.core.operators.window.columns import END
@@ -55,6 +55,9 @@ from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 from rheos.core.shown import shown
 from rheos.core.state.key_limit import CountedLimit, KeyContents
+
+if TYPE_CHECKING:
+    from rheos.core.operators.window.spec import WindowSpec
 
 STATE = "rows"
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
@@ -36,18 +36,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.count import ROWS
-from rheos.core.graph.nodes import WindowSpec
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
-from rheos.core.operators.shapes import window_states
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    OneRow,
+    Origin,
+    RowsOfWindow,
+)
 from rheos.core.operators.window.columns import PANE
 from rheos.core.operators.window.contract import Assigned, FixedWindows
 from rheos.core.operators.window.frames import empty_frame, frame_of, paned
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.partials import Partials, listed
+from rheos.core.operators.window.states import window_states
 from rheos.core.operators.window.waiting import WaitingRows
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.shapes import StateShape
+
+if TYPE_CHECKING:
+    from rheos.core.operators.window.spec import WindowSpec
 
 _MOST_PARTIALS = 1 << 10
 """So many wait to be merged at the most: each is a frame of its own, for a whole batch of rows."""
@@ -75,6 +89,12 @@ class WindowCombineSpec(OperatorSpec):
     def looks_at(self, column: str) -> bool | None:
         return column == WM if column in (WM, SWM) else None
 
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return OneRow()
+
 
 @dataclass(frozen=True)
 class MergedWindowSpec(OperatorSpec):
@@ -95,6 +115,12 @@ class MergedWindowSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return window_states(self.windows, self.rows)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        return RowsOfWindow(self.windows.lateness_ms, of_partials=True)
 
 
 class WindowCombineOperator(Operator):

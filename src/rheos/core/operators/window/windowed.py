@@ -23,13 +23,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.graph.nodes import MAIN, WindowSpec
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.core.operators.records import hidden_column, with_hidden
 from rheos.core.operators.window.contract import Assigned, Mask
@@ -48,6 +49,12 @@ from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, Stat
 from rheos.core.state.key_groups import key_groups, refuse_null_keys
 from rheos.core.state.pane_segments import Merge, places_of_groups
 from rheos.core.state.spill import SpillFolder
+
+if TYPE_CHECKING:
+    from rheos.core.operators.window.spec import WindowSpec
+
+if TYPE_CHECKING:
+    from rheos.core.operators.window.spec import WindowSpec
 
 
 class WindowOperator(Operator):

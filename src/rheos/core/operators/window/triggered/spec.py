@@ -53,8 +53,20 @@ from rheos.core.graph.state import StateDeclaration, Time
 from rheos.core.graph.types import canonical
 from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
 from rheos.core.graph.windows import Window
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    PortType,
+    RowOrder,
+)
 from rheos.core.operators.keyed_state import by_window, declared_shape, keyed_shape
+from rheos.core.operators.origins import (
+    ALL_OF_WINDOW,
+    Origin,
+    RowsOfKey,
+    RowsOfWindow,
+)
 from rheos.core.operators.window.triggered.contents import ROWS, Combined, Records
 from rheos.core.operators.window.triggered.merging_set import MergingSet
 from rheos.core.operators.window.triggered.operator import InOrder, TriggeredWindowOperator
@@ -145,6 +157,15 @@ class TriggeredWindowSpec(OperatorSpec):
             type(self.windows).__name__ if isinstance(self.windows, WindowAssigner) else self.windows
         )
         return f"{windows} windows{late}, trigger {_spelt(self.trigger)}{evicts}: {does}"
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL if self.time is None else RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        calls = self.fn is not None
+        if self.time == "event_time" and not isinstance(self.windows, WindowAssigner):
+            return RowsOfWindow(self.lateness_ms, ALL_OF_WINDOW, calls_function=calls)
+        return RowsOfKey(calls_function=calls)
 
 
 def _spelt(given: object) -> str:

@@ -1,0 +1,121 @@
+"""Windows over a keyed stream: what a program says of them, and how they are built and described."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rheos.core.aggregates import Agg
+from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.graph.render import spell_aggregates, spell_record
+from rheos.core.graph.types import without
+from rheos.core.graph.windows import Window
+from rheos.core.operators.contract import (
+    Needed,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Phases,
+    PortType,
+    RowOrder,
+)
+from rheos.core.operators.origins import (
+    Origin,
+    RowsOfKey,
+    RowsOfWindow,
+)
+from rheos.core.operators.window.contract import FixedWindows
+from rheos.core.operators.window.frames import key_names
+from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.process import WindowProcessOperator
+from rheos.core.operators.window.states import window_states
+from rheos.core.operators.window.tables import Tables
+from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec, partials_of
+from rheos.core.operators.window.windowed import WindowOperator
+from rheos.core.protocol.elements import SWM, WM
+from rheos.core.protocol.shapes import StateShape
+
+
+@dataclass(frozen=True)
+class WindowSpec(OperatorSpec):
+    """Windows over a keyed stream: built-in aggregates, or a process function over the elements."""
+
+    kind: ClassVar[str] = "window"
+
+    window: Window
+    lateness_ms: int
+    aggregates: Mapping[str, Agg]
+    fn: Any | None = None
+    """A WindowFunction; then `aggregates` is empty."""
+    record: type | None = None
+    late_tag: str | None = None
+    """The side output of late rows, if the program reads it."""
+
+    def _windows(self, ctx: OperatorContext) -> WindowOperator:
+        if self.fn is None:
+            return WindowAggregateOperator(ctx, self)
+        return WindowProcessOperator(ctx, self)
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return self._windows(ctx)
+
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        operator = self._windows(ctx)
+        operator.fire_once()
+        return operator
+
+    def combines_in_batch(self, read: Collection[str]) -> bool:
+        # Late rows can be read only where all rows are.
+        return self.fn is None and self.late_tag not in read
+
+    def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
+        if self.fn is not None:
+            return super().phases(rows, read)
+        if self.late_tag in read:
+            return "late rows are read"
+        windows = windows_of(self.window)
+        if not isinstance(windows, FixedWindows):
+            return "which rows are one window depends on every row"
+        tables = Tables(key_names(rows.keys), self.aggregates, rows.schema, windows)
+        if any(table.keeps_rows for table in tables.others):
+            return "an aggregate needs every row"
+        (key,) = rows.keys
+        partials = partials_of(self, key, rows.schema).schema
+        return Phases(WindowCombineSpec(self, key), partials, MergedWindowSpec(self, rows))
+
+    def reading_side_output(self, tag: str) -> Spec:
+        return replace(self, late_tag=tag)
+
+    def looks_at(self, column: str) -> bool | None:
+        # Its rows leave as the watermark advances, so their own event time tells the progress.
+        return {WM: True, SWM: False}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return window_states(self, ports[0])
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        if self.fn is not None:
+            return None
+        read = {name for agg in self.aggregates.values() for name in agg.columns}
+        late = (names for tag, names in needed.items() if tag != MAIN)
+        return frozenset(read).union(*late).intersection(columns.names)
+
+    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
+        return columns if tag == MAIN else without(columns, gone)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+    def origin(self) -> Origin:
+        if getattr(self.window, "time", None) == "processing_time":
+            return RowsOfKey(calls_function=self.fn is not None)
+        return RowsOfWindow(self.lateness_ms, calls_function=self.fn is not None)
+
+    def summary(self) -> str:
+        late = f", {self.lateness_ms} ms of lateness allowed" if self.lateness_ms else ""
+        does = spell_aggregates(self.aggregates) or f"takes {spell_record(self.record)}"
+        return f"{self.window} windows{late}: {does}"
