@@ -1,8 +1,9 @@
-"""Batches on which the head of a chain works before it is their turn: those that wait at its input.
+"""Work on batches that wait at the input of a chain, before it is their turn.
 
-A batch stays where it lies until what was begun for it is ready. So its channel waits, and what is
-behind it in the channel; other channels go on. An unaligned barrier overtakes it like any row at an
-input, and an aligned one waits for it. How many are on their way is bounded by the channels' credits.
+A batch stays in the queue of its channel until its calls have completed. So the channel waits, with
+everything after the batch; other channels continue. An unaligned barrier overtakes the batch like any
+row at an input, and an aligned barrier waits for it. The credits of the channels bound how many batches
+wait.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ class WorkAhead:
         return self._tree.is_ready(self._begun[channel.id][0])
 
     def finish(self, channel: Channel, batch: pa.RecordBatch) -> Work[None]:
-        """What comes of a batch that was just taken."""
+        """Return the work on a batch that was just taken."""
         return self._tree.finish(self._begun[channel.id].popleft(), batch)
 
     def early(self) -> tuple[Channel, bool, Work[None]] | None:
-        """What comes of rows that may leave before those ahead of them, and whether a batch of the
-        channel is processed with that: called where nothing could be taken. What is left of a batch
-        stays where it lies, or goes into the batch ahead of it; so does a batch of which no row may
-        leave yet, or small ones would keep the credits from the rows behind them."""
+        """Return the work on rows that may leave before the rows ahead of them, and whether it
+        completes a batch of the channel. Called if nothing could be taken. The rest of the batch stays
+        in the queue, or joins the batch ahead of it. A batch of which no row may leave joins that one,
+        too: otherwise small batches would keep the credits from the rows after them."""
         for channel in self._gate.channels:
             if channel.blocked or not channel.queue:
                 continue
@@ -96,8 +97,8 @@ class WorkAhead:
         return True
 
     def restored(self, rows: InFlight) -> Work[None] | None:
-        """What comes of rows that were in flight; None while they are worked on: they are asked for
-        again. Those on their way to an operator behind the head are that one's."""
+        """Return the work on rows that were in flight, or None while their calls run: then the caller
+        asks again. Rows to an operator after the head need no calls."""
         if rows.operator != self._tree.chain.operators[0].id:
             return self._tree.in_flight(rows)
         if not self._restored:
@@ -112,7 +113,8 @@ class WorkAhead:
             yield from self._tree.finish(each, batch)
 
     def wake_after_us(self) -> int | None:
-        """When to ask again, if no completion wakes before: called where nothing could be taken."""
+        """Return after how long to ask again, unless a completion wakes the task earlier. Called if
+        nothing could be taken."""
         first = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
         # The gate does not ask of a channel that is held for a barrier, and its work goes on, too.
         waiting = [each for each in first if not self._tree.is_ready(each)]

@@ -22,11 +22,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _BATCH_US = 16_000
-"""What a batch may take."""
+"""Maximum time that a batch may take."""
 _PIECE_US = 500
 """A batch is cut into a piece for each subtask that reads, and each piece should be worth its price."""
 _GROW_BELOW = 0.8
-"""Of what a batch may take: less than this, of one of twice the size."""
+"""The size is doubled only if a batch of twice the rows would take less than this share of the time
+that a batch may take."""
 _FIRST_ROWS = 1_024
 _INTERVALS = 20
 _SMALL = 16
@@ -34,7 +35,7 @@ _SMALL = 16
 
 
 class Intake(NamedTuple):
-    """What a chain has taken in, and how long it worked, since its attempt began."""
+    """Rows and batches that a chain has taken in, and its working time, since its attempt began."""
 
     rows: int
     batches: int
@@ -42,7 +43,8 @@ class Intake(NamedTuple):
 
 
 class BatchTime:
-    """Of one slot. `observe` is called at intervals, and gives the size of batches from then on."""
+    """Chooses the size of batches of one slot. `observe` is called at intervals, and returns the size
+    from then on."""
 
     def __init__(self, chains: int, most_rows: int, parallelism: int) -> None:
         self.rows = min(_FIRST_ROWS, most_rows)

@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 
 
 class CaughtUpReporter:
-    """Of one slot, once its operators are open."""
+    """Reports of one slot, whose operators are open."""
 
     def __init__(
         self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
@@ -23,11 +23,11 @@ class CaughtUpReporter:
             for id, operator in operators.items()
             if isinstance(operator, SourceOperator) and operator.until_now
         }
-        """Those that still have something to give."""
+        """Sources that have not returned all rows yet."""
         self.watches = bool(self._reading)
 
     def poll(self) -> list[CaughtUp]:
-        """What is news since the last call."""
+        """Return the news since the last call."""
         news = [id for id, source in self._reading.items() if source.has_caught_up()]
         for id in news:
             del self._reading[id]

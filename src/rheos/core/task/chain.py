@@ -49,7 +49,7 @@ Work: TypeAlias = WorkOf[None]
 
 @dataclass(frozen=True)
 class ChainParts:
-    """What every chain is made of."""
+    """The parts of every chain."""
 
     tree: OperatorTree[None]
     outputs: Outputs
@@ -91,7 +91,7 @@ class ChainRunner(ABC):
         self._rests = False
         """Whether the chain takes nothing more in this run, though it might find something."""
         self._wake_at_us: int | None = None
-        """When to look for work again although nothing has arrived, by the monotonic clock."""
+        """Time at which to look for work again although nothing has arrived, by the monotonic clock."""
         self._ran = Ran.STARVED
         """The result of the last run."""
 
@@ -255,7 +255,7 @@ class ChainRunner(ABC):
 
     @abstractmethod
     def _read(self) -> Work | None:
-        """Return the work on the next element, or None if there is nothing to do now."""
+        """Return the work on the next element, or None if nothing can be done now."""
 
     def _wake_after(self, us: int | None) -> None:
         self._wake_at_us = None if us is None else self._clock.monotonic_us() + us
@@ -347,7 +347,7 @@ class ChainRunner(ABC):
         taken.forwarded = True
 
     def _record(self, taken: ChainSnapshot) -> None:
-        """Store the rows that the barrier overtakes at the chain's input. A source has none."""
+        """Store the rows that the barrier overtakes at the chain's input. A source has no input."""
 
     def _finish_work(self) -> None:
         """Run the current work to its end: its rows may exceed the outputs' bounds."""

@@ -1,4 +1,4 @@
-"""What a chain gives at a barrier."""
+"""One chain's share of a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ChainSnapshot:
     kind: BarrierKind
     snapshots: Sequence[tuple[OperatorId, Snapshot]]
     savepoint: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]
-    """Of a savepoint: the whole state."""
+    """The whole state, if the checkpoint is a savepoint."""
     totals: Totals
-    """As they stood at the barrier."""
+    """Totals of the operators at the barrier."""
     sync_us: int
-    """How long the synchronous part took."""
+    """Duration of the synchronous part."""
     since_us: int
-    """When the first barrier came."""
+    """Time of arrival of the first barrier."""
     aligned_us: int
-    """When the snapshot was taken."""
+    """Time at which the snapshot was taken."""
     forwarded: bool = False
     """Whether the barrier is sent on."""
     overtaken: Sequence[InFlight] = ()
@@ -42,7 +42,7 @@ class ChainSnapshot:
     recording: Recording | None = None
     """Rows at the chain's input that it has overtaken."""
     ports: Sequence[InFlight] = ()
-    """Where the recorded rows were going, by port: without rows."""
+    """Receivers of the recorded rows, by port; without rows."""
 
     @property
     def complete(self) -> bool:

@@ -41,7 +41,7 @@ class _Writing:
     holds: bool = False
     """It is a savepoint: what the snapshots hold is let go when all is written."""
     in_flight: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]] = ()
-    """Of a savepoint, too: the rows that went round in loops."""
+    """Rows that circulated in loops; savepoints contain them, too."""
     waits_for_message: bool = False
     """It is a savepoint, and the message that says where to has not come yet."""
 
@@ -82,7 +82,7 @@ class SubtaskCheckpoints:
         self._clock = clock
         self._report = report
         self._directories: dict[CheckpointId, str] = {}
-        """Where the savepoints that are triggered and not yet begun go."""
+        """Folders of the savepoints that are triggered and have not begun."""
         self._gathering: dict[CheckpointId, list[ChainSnapshot]] = {}
         self._spoiled: dict[CheckpointId, CheckpointId] = {}
         """Checkpoints that build on one that was given up."""
@@ -159,7 +159,7 @@ class SubtaskCheckpoints:
             operator.snapshot_failed(checkpoint)
 
     def _release(self, snapshots: Iterable[Snapshot]) -> None:
-        """What the snapshots hold is let go, beside the processing."""
+        """Release what the snapshots hold, without stopping the processing."""
         for snapshot in snapshots:
             if snapshot.release is not None:
                 self._io.submit(snapshot.release)
@@ -261,7 +261,7 @@ def _snapshots(gathered: Iterable[ChainSnapshot]) -> Iterable[Snapshot]:
 
 
 def _together(costs: Iterable[control.Cost]) -> control.Cost:
-    """Of the chains of one subtask, which are run by one thread: so what stands still adds up."""
+    """Cost of the checkpoint in all chains of one subtask. One thread runs them, so their times add up."""
     every = list(costs)
     return msgspec.structs.replace(
         reduce(control.Cost.plus, every, control.Cost()), sync_us=sum(cost.sync_us for cost in every)

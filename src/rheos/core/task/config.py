@@ -9,9 +9,9 @@ _MIN_POLL_US = 200
 _MAX_POLL_US = 10_000
 _MAX_POLL_BOUNDED_US = 1_000
 _LEAST_SHARE = 16
-"""Of a batch: what is less pays more for being a batch than for its rows."""
+"""Minimum share of a batch: for fewer rows, the cost of the batch exceeds the cost of its rows."""
 _BATCHES_IN_BUFFERS = 4
-"""All buffers of an edge may hold so many batches."""
+"""Number of batches that all buffers of an edge may hold."""
 
 
 class Guarantee(Enum):
@@ -19,7 +19,8 @@ class Guarantee(Enum):
     """Barriers hold channels back until all have arrived, or rows between subtasks are stored."""
 
     AT_LEAST_ONCE = "at least once"
-    """Nothing waits for barriers: rows behind one may be in the checkpoint, and come again after it."""
+    """Nothing waits for barriers: rows after a barrier may be in its checkpoint, and come again after a
+    restart."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +28,30 @@ class TaskConfig:
     batch_rows: int = 16_384
     """The most rows of a batch, and how many fill a buffer. Slots choose less where rows are dear."""
     buffer_timeout_us: int | None = 10_000
-    """How long a row may wait for others in a subtask: 0 not at all, None until buffers are full."""
+    """Maximum time that a row waits for others in a subtask: 0 means not at all, None until buffers are
+    full."""
     credits: int = 4
     """Batches a channel may have on the way or waiting at the receiver."""
     latency_us: int | None = None
-    """What a row may take from source to sink, p99. Then each slot chooses its own buffer timeout, and
-    batches of up to `batch_rows`."""
+    """Objective for the time of a row from source to sink, p99. Each slot then chooses its own buffer
+    timeout, and batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     rests: bool = True
     """Whether a source that returned few rows is polled again only after a while."""
     unaligned_after_us: int | None = None
-    """How long a barrier may wait behind rows before it overtakes them, and they are stored with the
-    checkpoint: 0 overtakes at once, None never. The barriers of savepoints never do; at least once,
-    nothing waits anyway."""
+    """Maximum time that a barrier waits for rows before it overtakes them; the checkpoint then stores
+    these rows. 0 overtakes at once, None never. The barriers of savepoints never overtake; with
+    at-least-once, barriers never wait."""
 
     def poll_interval_us(self, *, bounded: bool) -> int:
-        """How soon a source that gave `few_rows` is asked again.
+        """Return after how long a source that returned `few_rows` is polled again.
 
-        Rows that came one by one would each pay for a turn of the loop. So the wait that the buffer
-        timeout allows a row is at the source, where it costs nothing, and what was read is sent in the
-        same turn. A source that was quiet for as long is asked at once: a row alone does not wait. One
-        that ends may have its rows in small files or blocks, and is to be read through.
+        If rows arrive one by one, each would cost a turn of the loop. So rows spend the wait that the
+        buffer timeout allows them in the source, where it costs nothing, and are sent in the turn in
+        which they are read. A source that was quiet for that time is polled at once, so a single row
+        does not wait. A bounded source may have its rows in small files or blocks, and is read without
+        long pauses.
         """
         timeout_us = _MAX_POLL_US if self.buffer_timeout_us is None else self.buffer_timeout_us
         if bounded:
@@ -61,20 +64,20 @@ class TaskConfig:
         return max(self.batch_rows // _LEAST_SHARE, 2) if self.rests else 0
 
     def flush_after_us(self, *, polls: bool) -> int | None:
-        """How old a buffer's first row is when it is sent, where nothing of the channel is on the way:
-        no row waits for others longer than the buffer timeout. `polls`: the rows are a source's, and
-        have waited to be read."""
+        """Return the age of a buffer's first row at which the buffer is sent if nothing of its channel
+        is on the way: no row waits for others longer than the buffer timeout. `polls`: the rows come
+        from a source, and have waited to be read."""
         if self.buffer_timeout_us is None:
             return None
         waited_us = self.poll_interval_us(bounded=False) if polls else 0
         return max(self.buffer_timeout_us - waited_us, 0)
 
     def full_rows(self, shares: int) -> int:
-        """How many rows fill a channel's buffer, where a batch is dealt out over so many channels.
+        """Return how many rows fill a channel's buffer if a batch is divided among `shares` channels.
 
-        Half of an even share, so that a whole batch passes without being copied together. Where shares
-        are small, more: each batch that is sent has its price, however few rows it has. All buffers of
-        an edge together hold a few whole batches at the most.
+        That is half of an even share, so that a whole batch passes without a copy. Small shares are
+        rounded up: each batch that is sent has a cost, however few rows it has. All buffers of an edge
+        together hold at most a few whole batches.
         """
         least = min(self.batch_rows // _LEAST_SHARE, _BATCHES_IN_BUFFERS * self.batch_rows // shares)
         return max(1, self.batch_rows // (2 * shares), least)

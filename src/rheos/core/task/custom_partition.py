@@ -24,7 +24,8 @@ from rheos.core.task.partition import cut
 
 
 class CustomPartitioner:
-    """Of one edge, in one sending subtask, over the `width` subtasks that take rows."""
+    """The partition function of one edge in one sending subtask, over the `width` subtasks that take
+    rows."""
 
     def __init__(self, by: PartitionBy, width: int) -> None:
         self.width = width
@@ -35,8 +36,8 @@ class CustomPartitioner:
         self._expr = None if expr is None else ExactExpression(expr)
 
     def split(self, batch: Batch) -> list[Batch | None]:
-        """The rows for each subtask, in the order they came; None where there are none. Raises
-        UserFunctionError, with the record, where one is for none."""
+        """Return the rows for each subtask, in their order; None for a subtask without rows. Raises
+        UserFunctionError, with the record, if a row is for no subtask."""
         if not batch.num_rows:
             return [None] * self.width
         rows = strip_hidden(batch)

@@ -12,7 +12,7 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 
 
 class DriftReporter:
-    """Of one slot, once its operators are open."""
+    """Reports of one slot, whose operators are open."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class DriftReporter:
             self._alignments[message.operator].align(message.least_ms)
 
     def poll(self) -> list[Reached]:
-        """What is news since the last call, from time to time."""
+        """Return the news since the last call, from time to time."""
         now_us = self._now_us()
         if now_us < self._next_us:
             return []

@@ -55,17 +55,17 @@ class Lifecycle(Enum):
 
 
 class Step(NamedTuple):
-    """What a step came to."""
+    """The result of a step."""
 
     worked: bool
     """Whether anything was done."""
     wake_after_us: int | None
-    """When to step again if nothing arrives; None at once, as there may be more to do."""
+    """Time after which to step again if nothing arrives; None at once, as there may be more to do."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Which subtask of which attempt an engine is, and what it begins with."""
+    """The subtask and the attempt of an engine, and its initial splits and state."""
 
     job: JobId
     """As its sinks know it."""
@@ -292,7 +292,7 @@ class SubtaskEngine:
         return Step(worked, None if restless else self._wake_after_us(now_us))
 
     def _wake_after_us(self, now_us: int) -> int:
-        """How long nothing but an arrival can make work."""
+        """Return for how long only an arrival can create work."""
         next_us = earlier(self._next_progress_us, self._committing.next_us())
         assert next_us is not None
         wake_us = next_us - now_us

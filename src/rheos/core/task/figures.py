@@ -1,4 +1,4 @@
-"""The readings that a slot reports about once a second, beside what its operators count."""
+"""The readings that a slot reports about once a second, in addition to the counts of its operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.task.commits import Committing
 from rheos.core.task.traffic import TimeSpent
 
 ProcessReadings = Callable[[], list[Reading]]
-"""What the process says of itself: memory, processor time, garbage collection."""
+"""Returns the readings of the process: memory, processor time, garbage collection."""
 
 
 def slot_readings(

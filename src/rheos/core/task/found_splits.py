@@ -13,18 +13,18 @@ from rheos.core.protocol.ids import OperatorId
 
 
 class FoundSplits:
-    """Of one slot."""
+    """The splits that one slot was sent at run time."""
 
     def __init__(self, subtask: int, operators: Mapping[OperatorId, Operator]) -> None:
         self._subtask = subtask
         self._operators = operators
         self._taken: dict[OperatorId, int] = {}
-        """How many were sent of each source."""
+        """Number of splits that were sent, by source."""
 
     def take(self, message: SplitsFound) -> SplitsTaken:
-        """Those that were sent before are ignored. Raises TransportError where some are missing: then
-        the subtasks would not deal out the same (CP35); InputError, with the user's line, for one that
-        comes too late."""
+        """Pass new splits to their source; ignore splits that were sent before. Raises TransportError
+        if some are missing: the subtasks would then disagree about who reads them (CP35). Raises
+        InputError, with the user's line, for a split that comes too late."""
         taken = self._taken.get(message.operator, 0)
         if message.before > taken:
             raise TransportError(

@@ -60,12 +60,12 @@ class InFlight:
     """The one that would have got them."""
     port: int
     type: PortType
-    """Of that port."""
+    """Type of that port."""
     sent: bool
     """Whether they had left the sender's buffers: they go before those that had not."""
     batches: list[Batch]
     receiver: int = 0
-    """Which subtask they were on their way to. It counts for those in a sender's buffers."""
+    """The receiving subtask. It counts only for rows in a sender's buffers."""
 
     @staticmethod
     def to(
@@ -97,7 +97,7 @@ def in_flight_parts(
 
 
 def _part(rows: Sequence[InFlight], max_parallelism: int) -> SnapshotPart:
-    """Of rows for one port, all sent or none of them."""
+    """Return the part that holds rows for one port, either all sent or none of them."""
     first = rows[0]
     kind = first.type.in_flight
     if kind is StateKind.KEYED:
@@ -145,7 +145,7 @@ def _nested(batch: Batch) -> pa.Table:
 
 
 def without_in_flight(restored: Mapping[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
-    """What an operator is opened with: it never sees these names."""
+    """Return the state with which an operator is opened: it never sees the names of rows in flight."""
     return {name: state for name, state in restored.items() if not name.startswith(IN_FLIGHT)}
 
 

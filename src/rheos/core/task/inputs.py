@@ -45,7 +45,7 @@ from rheos.core.task.watermarks import Activity, WatermarkMerger
 
 
 class GateEvent(Enum):
-    """What a mark taken from the input means for the chain."""
+    """The meaning of a mark that was taken from the input."""
 
     WATERMARK = "the merged watermark rose"
     ALIGNED = "every channel has delivered a barrier"
@@ -64,7 +64,7 @@ class Channel:
     feedback: bool = False
     """It comes round a loop, to its head."""
     cycle: bool = False
-    """It lies on a loop."""
+    """Whether it is part of a loop."""
     queue: deque[Element] = field(default_factory=deque)
     blocked: int = 0
     """The checkpoint whose barrier it has delivered and for which it is held; 0 for none."""
@@ -80,12 +80,12 @@ class Arrival:
 
     barrier: Barrier
     at_us: int
-    """When the first one came, by the monotonic clock."""
+    """Time at which the first one arrived, by the monotonic clock."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """The rows before a barrier that has overtaken them (EX12), or comes round behind them (IT1)."""
+    """The rows before a barrier that has overtaken them (EX12), or that return in a loop (IT1)."""
 
     checkpoint: CheckpointId
     pending: set[int]
@@ -94,7 +94,7 @@ class Recording:
     """By port; those of one channel in their order."""
     abandoned: bool = False
     ended_us: int | None = None
-    """When the last barrier came."""
+    """Time at which the last barrier arrived."""
 
     @property
     def complete(self) -> bool:
@@ -121,8 +121,8 @@ class InputGate:
         feedback: Collection[int] = (),
         cycle: Collection[int] = (),
     ) -> None:
-        """The channels, each with its port. Of several ports those that are `untimed` have no event
-        time, and do not hold back that of the others. `cycle` names the edges that lie on a loop, and
+        """`channels` are the channels with their ports. If only some ports have event time, the others
+        are `untimed`, and do not hold event time back. `cycle` contains the edges of a loop, and
         `feedback` those of them that lead to its head."""
         self.channels = [
             Channel(id, port, id.edge in feedback, id.edge in cycle) for id, port in channels
@@ -130,14 +130,14 @@ class InputGate:
         self.of_loop = any(channel.feedback for channel in self.channels)
         """Whether it is that of the head of a loop."""
         self.feedback_rows = 0
-        """How many rows wait that have come round."""
+        """Number of waiting rows that have returned in the loop."""
         self.feedback_taken = 0
-        """How many were taken of those that had."""
+        """Number of returned rows that were taken."""
         self.over = False
         """The loop has ended: what comes round is dropped, and counted."""
         self.dropped_rows = 0
         self.sojourn: GateLatency | None = None
-        """Where it is to be known how long batches are here."""
+        """Measures the time of batches in the chain; None if nobody asks."""
         self.lap = IterationMark(0, quiet=False)
         """The last one that has come on all channels of the loop."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
@@ -150,7 +150,7 @@ class InputGate:
         self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
         self._traffic = {channel.id.edge: Traffic() for channel in self.channels}
-        """What has come, by edge."""
+        """Rows and bytes that have arrived, by edge."""
         self._next = 0
         self._watermarks = WatermarkMerger(
             len(channels),
@@ -271,7 +271,7 @@ class InputGate:
         return batch.set_column(column, batch.schema.field(column), pa.array(reached))
 
     def interpret(self, channel: Channel, mark: Mark) -> list[GateEvent]:
-        """What the mark, just taken from the channel, means; in the order to act in."""
+        """Return the meaning of the mark, just taken from the channel, in the order to act in."""
         lane = self._index[channel.id]
         match mark:
             case WatermarkMark() | Idle() | Active() if self.of_loop:
@@ -305,7 +305,8 @@ class InputGate:
                 return self._lapped()
 
     def _lapped(self) -> list[GateEvent]:
-        """Of a lap that goes on: it has come on all channels of the loop, and the others have ended."""
+        """Return the event of an iteration mark to forward: it has arrived on all channels of the loop,
+        and the other channels have ended."""
         lap = self._laps.merged() if all(channel.ended for channel in self._outside) else None
         if lap is None:
             return []
@@ -371,8 +372,8 @@ class InputGate:
     # --- overtaken rows ---------------------------------------------------------------------------
 
     def overtake(self, checkpoint: CheckpointId) -> Recording:
-        """The chain has taken its snapshot though rows lie before the barrier, or are to come round
-        before it: they are recorded."""
+        """Record the rows before the barrier, and rows that return in a loop before it: the chain has
+        taken its snapshot without them."""
         delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
         recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)
         self._recordings.append(recording)
