@@ -1,4 +1,4 @@
-"""Which barrier a chain takes next, and when one may wait no longer (EX12, EX16).
+"""The barriers that a chain has to take, and how long one may wait (EX12, EX16).
 
 A barrier waits from its arrival, or from the master's trigger if no barrier arrives, until it is
 forwarded: for the barriers of other channels, for the current element, for credit for buffered rows.

@@ -139,14 +139,14 @@ class SubtaskCheckpoints:
         """Some or all chains have taken the checkpoint, and it will not be written."""
         gathered = self._gathering.pop(checkpoint)
         self._spoiled.pop(checkpoint, None)
-        # What sinks have staged for it stays theirs to commit: the next checkpoint carries it.
+        # Sinks still commit what they have staged for it: the next checkpoint carries it.
         self._stage(gathered)
         self._release(_snapshots(gathered))
         chains = {taken.chain for taken in gathered}
         for later, takens in self._gathering.items():
             if later > checkpoint and _builds_on(takens, chains):
                 self._spoiled.setdefault(later, checkpoint)
-        # What its operators gave since the last one is in no file: the next must be whole.
+        # No file has the changes since the last one, so the next snapshot must be complete.
         self._forget(checkpoint)
 
     def _stage(self, gathered: Iterable[ChainSnapshot]) -> None:
@@ -261,7 +261,8 @@ def _snapshots(gathered: Iterable[ChainSnapshot]) -> Iterable[Snapshot]:
 
 
 def _together(costs: Iterable[control.Cost]) -> control.Cost:
-    """Cost of the checkpoint in all chains of one subtask. One thread runs them, so their times add up."""
+    """Return the cost of a checkpoint in all chains of one subtask. One thread runs them, so their
+    times add up."""
     every = list(costs)
     return msgspec.structs.replace(
         reduce(control.Cost.plus, every, control.Cost()), sync_us=sum(cost.sync_us for cost in every)

@@ -274,7 +274,7 @@ class SubtaskEngine:
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
         worked |= restless
-        # What goes round a loop may let a chain go on that has had its turn.
+        # Rows that return in a loop may be work for a chain that has had its turn.
         restless |= worked and bool(self._feedback)
         now_us = self._clock.monotonic_us()
         if self._was_blocked:

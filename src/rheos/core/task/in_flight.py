@@ -115,7 +115,7 @@ def _keyed(rows: Sequence[InFlight], max_parallelism: int) -> pa.Table:
     try:
         groups = key_groups(batch, port.keys, max_parallelism)
     except NullKeyError as error:
-        # Where there is one subtask, rows are sent without a look at their keys.
+        # With one subtask, senders do not look at the keys of rows.
         raise error.located_in(batch, port.keys, port.keyed_at) from None
     order = np.argsort(groups, kind="stable")
     return _nested(gather(batch, order)).add_column(0, KEY_GROUP, pa.array(groups[order]))

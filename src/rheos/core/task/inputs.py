@@ -1,16 +1,17 @@
 """The input of a chain: its channels, their barriers, and their merged watermark. Pure.
 
 Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of a checkpoint
-is not read until all channels have. Where the gate does not block (at least once), it only counts them.
-Several checkpoints may be under way. A channel that has ended counts as having delivered every later
-barrier. If a channel brings a newer barrier and never brought an older one, its sender has given
-the older checkpoint up. A barrier of one already taken or aborted is dropped.
+is not read until all channels have. If the gate does not block (at-least-once), it only counts them.
+Several checkpoints may be in progress. A channel that has ended counts as having delivered every later
+barrier. If a channel brings a newer barrier and never brought an older one, its sender has given up the
+older checkpoint. The gate drops a barrier of a checkpoint that is taken or aborted.
 
-Channels that come round a loop to its head take no part in that: the head has its barrier from the
-others, and records what comes round before it (IT1). Nor do they say anything of time.
+Channels that return in a loop to its head take no part in that: the head has its barrier from the other
+channels, and records the rows that return before it (IT1). They carry no event time either.
 
-A barrier may also overtake: then the rows before it are recorded, those queued and those still to come.
-The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and docs/protocols/iterations.md.
+A barrier may also overtake: then the gate records the rows before it, those queued and those still to
+arrive. The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and
+docs/protocols/iterations.md.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class IterationMarkMerger:
     ended before a lap goes on, which the caller sees to."""
 
     def __init__(self, lanes: Collection[int]) -> None:
-        """The channels that lie on the loop."""
+        """`lanes` are the channels of the loop."""
         self._lanes = frozenset(lanes)
         self._passed = 0
         self._came: dict[int, dict[int, bool]] = {}
@@ -45,7 +45,7 @@ class IterationMarkMerger:
 
 
 class LoopHead:
-    """What the head of a loop knows of it."""
+    """The state of a loop at its head."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -53,7 +53,7 @@ class LoopHead:
         """Whether rows have come round, or in, since the last lap was sent."""
 
     def laps(self) -> int:
-        """How many were sent: 0 while the input has not ended."""
+        """Return the number of marks sent: 0 until the input has ended."""
         return self._number
 
     def rows_came_round(self) -> None:

@@ -1,9 +1,9 @@
-"""How long rows take from the sources to the sinks: markers that go as rows go, and wait as they wait.
+"""Latency of rows from the sources to the sinks, by markers that move and wait as rows do.
 
-A source gives a marker about once a second, behind rows that it has just given: so a job in which
-nothing happens has none. It goes on each edge to one of the targets, in turn, and from there to what is
-behind it. Whoever has a sink notes how old it is. Markers are no part of any state: those that are on
-their way when an attempt ends are lost.
+A source emits a marker about once a second, after rows that it has just returned: so an idle job has no
+markers. On each edge a marker goes to one of the targets, in turn, and from there downstream. A chain
+with a sink records the age of the marker. Markers are no part of any state: those on their way when an
+attempt ends are lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rheos.core.protocol.readings import Reading
 
 
 class LatencyMarkers:
-    """Those of one subtask of a chain."""
+    """The latency markers of one subtask of a chain."""
 
     def __init__(
         self, chain: Chain, sources: Mapping[ChainId, OperatorId], clock: Clock, interval_us: int

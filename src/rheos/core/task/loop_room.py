@@ -1,8 +1,8 @@
-"""Whether a loop takes new rows: those that come to its chains from outside. Pure.
+"""Admission of new rows to a loop: rows that reach its chains from outside. Pure.
 
-What comes round is always taken, or the loop would wait for itself; so what comes from outside has to
-wait while much goes round (IT5). It is new at the head, and where a chain of the body reads another
-stream. The chains of one subtask that lie on the loop share what is known here.
+A chain always takes rows that return, or the loop would wait for itself. So rows from outside wait
+while many rows circulate (IT5). Rows are new at the head, and where a chain of the body reads another
+stream. The chains of one subtask on the loop share this state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LoopRoom:
         self._gate = gate
         self._batch_rows = batch_rows
         self._full_until = 0
-        """How many rows must have gone round before new ones are taken into a loop that is full."""
+        """Number of returned rows after which a full loop takes new rows."""
 
     def check(self) -> None:
         """Raises UserFunctionError where more rows wait to go round than the loop may hold."""

@@ -1,11 +1,10 @@
-"""The outputs of a chain: rows cut per target, buffered, and sent while there is credit.
+"""The outputs of a chain: rows divided by target, buffered, and sent while there is credit.
 
-A full buffer is sent as soon as there is credit. One that is not full is sent after the buffer timeout,
-once nothing of its channel is on the way or waits at the receiver: rows that are behind others gather
-here, and go as one batch. Marks keep their place behind buffered rows; a watermark behind them is
-replaced by a newer one. Where a barrier may overtake (an unaligned checkpoint), what its rows are
-behind is written beyond the bound, marks wait in their place among the rows, and the barrier goes
-before all.
+A full buffer is sent as soon as there is credit. A buffer that is not full is sent after the buffer
+timeout, once nothing of its channel is on the way or waits at the receiver: rows that would wait there
+gather here, and are sent as one batch. Marks keep their place after buffered rows; a newer watermark
+replaces one that waits. If a barrier may overtake (an unaligned checkpoint), the current work may write
+beyond the bound, marks wait in their place among the rows, and the barrier is sent before all of them.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from rheos.core.task.traffic import Traffic
 
 @dataclass(slots=True)
 class _Lane:
-    """What waits to be sent on one channel."""
+    """Rows and marks that wait to be sent on one channel."""
 
     channel: ChannelId
     pieces: list[Batch] = field(default_factory=list)
     rows: int = 0
     since_us: int = 0
-    """When the oldest buffered row came."""
+    """Time at which the oldest buffered row was written."""
     watermark: WatermarkMark | None = None
     """Follows the buffered rows."""
     latency: LatencyMark | None = None
     """Follows them, too."""
     sealed: deque[Element] = field(default_factory=deque)
-    """What goes before the buffered rows: rows and marks that an overdraft has left."""
+    """Rows and marks that an overdraft has left; they go before the buffered rows."""
     held: bool = False
     """Whether it waits for credit with a full buffer, or sealed elements."""
     ended: bool = False
@@ -75,11 +74,12 @@ class OutputEdge:
         polls: bool = False,
         ahead: bool = False,
     ) -> None:
-        """Of `parallelism` subtasks on each side `senders` have rows, and `width` take them. `polls`:
-        the rows are a source's. `ahead`: the receiver works on several batches of a channel at once."""
+        """`senders` of the `parallelism` subtasks on the sending side have rows, and `width` on the
+        receiving side take them. `polls`: the rows are a source's. `ahead`: the receiver works on
+        several batches of a channel at once."""
         self.edge = edge
         self.traffic = Traffic()
-        """What was sent."""
+        """Batches, rows and bytes sent."""
         self._granted = config.credits
         self._transport = transport
         self._clock = clock
@@ -88,14 +88,14 @@ class OutputEdge:
         peers = edge.peers(subtask, parallelism)
         self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
         self._width = min(width, len(self._lanes))
-        """How many lanes rows may go by."""
+        """Number of lanes that rows may use."""
         self._next_marked = subtask % self._width
         self._timeout_us: int | None = None
         self._full_rows = 1
         self._eager_from = 1 if ahead else config.credits
-        """A buffer that is not full is sent where the channel has so much credit."""
+        """Number of credits of a channel from which on a buffer is sent that is not full."""
         self._held = 0
-        """How many lanes are held."""
+        """Number of lanes that are held."""
         self.overdraft = False
         """Everything is taken, also beyond the bound: for what must not be suspended any longer."""
         self.configure(config)
@@ -109,7 +109,7 @@ class OutputEdge:
                 self._release(lane)
 
     def oldest_us(self) -> int | None:
-        """When the oldest row came that is buffered, by the monotonic clock."""
+        """Return when the oldest buffered row was written, by the monotonic clock."""
         return min((lane.since_us for lane in self._lanes if lane.pieces), default=None)
 
     @property
@@ -200,9 +200,9 @@ class OutputEdge:
         )
 
     def next_flush_us(self) -> int | None:
-        """When the buffer timeout strikes next, by the monotonic clock; None where it does not.
+        """Return when the buffer timeout expires next, by the monotonic clock; None if it does not.
 
-        Lanes that wait for credit are left out: its arrival wakes the task.
+        Lanes that wait for credit do not count: its arrival wakes the task.
         """
         if self._timeout_us is None:
             return None
@@ -216,10 +216,10 @@ class OutputEdge:
         return min(waiting) + self._timeout_us if waiting else None
 
     def mark(self, mark: Mark) -> None:
-        """Sends a mark to every target, behind the rows before it.
+        """Send a mark to every target, after the rows before it.
 
-        Watermarks may wait with buffered rows. For the others the caller has flushed (`empty`), or
-        they wait as well, in an overdraft.
+        Watermarks may wait with buffered rows. For other marks the caller has flushed the buffers
+        (`empty`); in an overdraft they wait as well.
         """
         for lane in self._lanes:
             if isinstance(mark, WatermarkMark) and lane.pieces:
@@ -234,8 +234,8 @@ class OutputEdge:
                 self._send_mark(lane, mark)
 
     def latency(self, mark: LatencyMark) -> None:
-        """Sends a latency marker to one target, in turn, of those for which rows wait that it is
-        behind; where none wait, to the next one."""
+        """Send a latency marker to one target, in turn: to the next one that has buffered rows, else to
+        the next one."""
         count = self._width
         order = [self._lanes[(self._next_marked + step) % count] for step in range(count)]
         lane = next((each for each in order if each.pieces), order[0])
@@ -256,7 +256,7 @@ class OutputEdge:
     # --- overdraft and overtaking -----------------------------------------------------------------
 
     def _seal(self, lane: _Lane) -> None:
-        """What is buffered gets its place before what comes now."""
+        """Give the buffered rows their place before what is written next."""
         if lane.pieces:
             lane.sealed.append(pa.concat_batches(lane.pieces))
             lane.pieces = []
@@ -295,13 +295,13 @@ class OutputEdge:
 
 
 class Outputs:
-    """All outputs of one subtask of a chain; `readers` has the operator behind each of them."""
+    """All outputs of one subtask of a chain; `readers` has the receiving operator of each."""
 
     def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, PlannedOperator]) -> None:
         self.edges = edges
         self._all = list(edges.values())
         self.cycle = [id for id, edge in edges.items() if edge.edge.loop is not None]
-        """The edges that lie on a loop."""
+        """The edges that are part of a loop."""
         self._readers = readers
         self.overdraft = False
         """Nothing waits for credit."""

@@ -31,18 +31,19 @@ from rheos.core.plan.physical import Edge
 OBSERVE_EVERY_US = 50_000
 
 _SHARE = 0.8
-"""Of the objective, that is steered for: what is seen is not all that there is."""
+"""Share of the objective to steer for: a slot does not see everything that takes time."""
 _GROW_BELOW = 0.5
-"""Of that share."""
+"""Part of that share: batches grow if work takes less."""
 _SAMPLES = 5
 _DECIDE_FROM = 3
 _FIRST_TIMEOUT_US = 10_000
 _MOST_TIMEOUT_US = 100_000
 _TIMEOUT_STEP_US = 200
 _DEAD_BAND = 0.125
-"""Of the timeout: what is closer to it is no reason for a change."""
+"""Share of the timeout by which a new one must differ to be a reason for a change."""
 _WORTH_US = 1_000
-"""A batch whose rows take so long is large enough: its own price is a small part of that."""
+"""If the rows of a batch take this long, the batch is large enough: its own cost is a small part of
+that."""
 _LEAST_ROWS = 16
 _COSTS = 100
 """So many intervals are remembered for what a row costs."""
@@ -51,32 +52,33 @@ _ENOUGH_ROWS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a slot has seen since it last said."""
+    """Measurements of a slot since its last report."""
 
     rows: int
-    """That its operators have taken or given."""
+    """Number of rows that its operators have taken or emitted."""
     busy_us: int
     waited_us: int
     """The longest that a batch took from its arrival until it was processed."""
     stuck_us: int
-    """How much longer than the buffer timeout the oldest row of a buffer has waited."""
+    """Time that the oldest row of a buffer has waited beyond the buffer timeout."""
     turn_us: int
-    """The longest turn of the slot's loop: so long nothing that arrives is seen."""
+    """The longest turn of the slot's loop: for that long, the slot notices no arrival."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What was chosen."""
+    """The chosen settings."""
 
     batch_rows: int
     buffer_timeout_us: int
 
 
 class PaceController:
-    """Of one slot. `observe` is called at intervals, and gives what is to hold from then on."""
+    """Chooses the settings of one slot. `observe` is called at intervals, and returns the settings from
+    then on."""
 
     def __init__(self, objective_us: int, exchanges: int, most_rows: int) -> None:
-        """`exchanges`: how many lie on the longest path of a row."""
+        """`exchanges`: number of exchanges on the longest path of a row."""
         self._goal_us = int(objective_us * _SHARE)
         self._exchanges = exchanges
         self._gathers = max(exchanges, 1)
@@ -86,7 +88,7 @@ class PaceController:
         self._row_us: deque[float] = deque(maxlen=_COSTS)
         self.pace = Pace(most_rows, min(self._most_timeout_us // 2, _FIRST_TIMEOUT_US))
         self.found_us = 0
-        """What a row takes at worst, by what was seen last; 0 where there were no rows."""
+        """Worst latency of a row by the last measurement; 0 if there were no rows."""
 
     def observe(self, seen: Observed) -> Pace:
         if seen.rows == 0:
@@ -127,7 +129,7 @@ class PaceController:
 
 
 def exchanges_on_path(edges: Iterable[Edge]) -> int:
-    """How many edges lie on the longest path of a row that goes round no loop."""
+    """Return the number of edges on the longest path of a row that is in no loop."""
     forward = [edge for edge in edges if not edge.feedback]
     depth = {edge.source: 0 for edge in forward}
     for _ in forward:  # As often as a path is long at the most.

@@ -30,7 +30,7 @@ class Pacing(ABC):
 
     @abstractmethod
     def readings(self) -> Iterator[Reading]:
-        """What was chosen."""
+        """Return the chosen settings."""
 
 
 def pacing(
@@ -40,7 +40,8 @@ def pacing(
     clock: Clock,
     thread: ThreadTimes,
 ) -> Pacing:
-    """What sets the pace of a slot with these chains; the engine counts what their time goes to."""
+    """Return what sets the pace of a slot with these chains; the engine measures how they spend their
+    time."""
     if config.latency_us is None:
         return BatchPacing(chains, plan.parallelism, config, clock, thread)
     exchanges = exchanges_on_path(plan.edges)
@@ -77,8 +78,8 @@ class BatchPacing(Pacing):
             self._set()
 
     def _worked(self, busy_us: int) -> float:
-        """Of the time that went to the chains since the last call, the share in which they did not only
-        wait for a core."""
+        """Return the share of the chains' time since the last call in which they did not only wait for
+        a core."""
         had, busy_before_us = self._had, self._busy_us
         self._had, self._busy_us = self._thread(), busy_us
         busy_us -= busy_before_us

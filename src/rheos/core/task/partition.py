@@ -41,11 +41,9 @@ class Partitioner:
         self._max_parallelism = max_parallelism
 
     def split(self, batch: Batch) -> list[Batch | None]:
-        """The rows for each subtask, in the order they came; None where there are none.
-
-        The parts may share memory with each other and with the batch. Raises InputError, with the
-        record, where a key is null.
-        """
+        """Return the rows for each subtask, in their order; None for a subtask without rows. The parts
+        may share memory with each other and with the batch. Raises InputError, with the record, if a
+        key is null."""
         if self._parallelism == 1:
             return [batch if batch.num_rows else None]
         return cut(batch, self._owners(batch), self._parallelism)
@@ -59,8 +57,8 @@ class Partitioner:
 
 
 def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batch | None]:
-    """The rows for each target, in the order they came; None where there are none. `owners` says whose
-    each row is."""
+    """Return the rows for each target, in their order; None for a target without rows. `owners` has the
+    target of each row."""
     parts: list[Batch | None] = [None] * targets
     if batch.num_rows <= FEW_ROWS and _cut_in_place(batch, owners.tolist(), parts):
         return parts
@@ -101,7 +99,7 @@ def gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:
     try:
         return pc.take(batch, pa.array(order), boundscheck=False)
     except pa.ArrowNotImplementedError:
-        # Arrow gathers no string views yet: they go by way of the plain layout.
+        # Arrow does not gather string views, so they take the plain layout in between.
         plain = pa.schema([_without_views(field) for field in batch.schema])
         return pc.take(batch.cast(plain), pa.array(order), boundscheck=False).cast(batch.schema)
 

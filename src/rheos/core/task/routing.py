@@ -1,4 +1,4 @@
-"""Where the rows of an edge go: for each kind of exchange, which rows to which subtask.
+"""The targets of an edge's rows: for each kind of exchange, which rows go to which subtask.
 
 A new kind of exchange is a member of `plan.physical.Exchange`, a router here, and a case in
 `runtimes/batch/dataframes.py`.
@@ -17,7 +17,7 @@ from rheos.core.task.partition import Partitioner
 
 
 class Router(Protocol):
-    """Of one edge in one sending subtask."""
+    """Deals out the rows of one edge in one sending subtask."""
 
     shares: int
     """Over how many lanes it deals out the rows of a batch."""
@@ -71,8 +71,8 @@ class _RoundRobin:
 
 
 def _opposite(subtask: int, senders: int, width: int) -> range:
-    """The receivers of one sender, where both stand in two even rows. One that has no rows to send is
-    beyond the last of its row."""
+    """Return the receivers of one sender if senders and receivers are matched in two even rows. A
+    sender without rows comes after the last of its row."""
     at = min(subtask, senders - 1)
     first = at * width // senders
     return range(first, max((at + 1) * width // senders, first + 1))

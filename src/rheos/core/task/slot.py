@@ -26,18 +26,18 @@ from rheos.core.task.figures import ProcessReadings
 
 @dataclass(frozen=True)
 class Deployment:
-    """What every slot of an attempt is given, whatever hosts it. Picklable."""
+    """The parts of every slot of an attempt, whichever process hosts it. Picklable."""
 
     plan: PhysicalPlan
     job: JobId
     writer: JobId
-    """What sinks know the job by."""
+    """Id by which sinks know the job."""
     attempt: Attempt
     config: TaskConfig
     splits: Mapping[OperatorId, Sequence[Split]]
     """Every source's whole list."""
     restore: Restore | None
-    """What the attempt begins from; None where it begins empty."""
+    """Checkpoint that the attempt restores; None if it begins empty."""
     state: StateConfig = field(default_factory=StateConfig)
 
 

@@ -1,4 +1,4 @@
-"""How long batches are at a gate, from their arrival until processed: one at a time is watched."""
+"""Latency of batches at a gate, from their arrival until processed; it follows one batch at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rheos.core.protocol.elements import Batch
 
 
 class GateLatency:
-    """The gate says what arrives and is taken, the chain when it has processed what was taken."""
+    """The gate reports what arrives and what is taken; the chain reports when it has processed that."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -26,7 +26,7 @@ class GateLatency:
             self._taken = True
 
     def processed(self) -> None:
-        """What was taken is processed."""
+        """Note that the taken batch is processed."""
         if self._taken:
             self._longest_us = max(self._longest_us, self._now_us() - self._since_us)
             self._watched, self._taken = None, False

@@ -1,4 +1,4 @@
-"""A chain that begins with a source: it polls the source, and says how far event time has come."""
+"""A chain that begins with a source: it polls the source, and announces how far event time has come."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 
 
 class PhaseReporter:
-    """Of one slot, once its operators are open."""
+    """Reports of one slot, whose operators are open."""
 
     def __init__(
         self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
@@ -24,7 +24,7 @@ class PhaseReporter:
             for id, operator in operators.items()
             if isinstance(operator, SourceOperator) and operator.waits_for_others
         }
-        """Those with a phase to come that others have a say in."""
+        """Sources with a later phase, which other subtasks have to reach, too."""
         self.watches = bool(self._sources)
 
     def opened(self, message: OpenPhase) -> None:
@@ -32,7 +32,7 @@ class PhaseReporter:
             self._sources[message.operator].open_phase(message.phase)
 
     def poll(self) -> list[PhaseRead]:
-        """What is news since the last call."""
+        """Return the news since the last call."""
         news = []
         for id, source in self._sources.items():
             phase = source.reached_phase()

@@ -1,4 +1,4 @@
-"""What a subtask counts of its channels and of its time, for its figures."""
+"""Counts of a subtask's channels and of its time, for its metrics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from rheos.core.protocol.elements import Batch
 
 
 class BatchSizes:
-    """How many bytes batches of one schema take in memory, but for what says which are null. Of numbers
-    it follows from how many rows there are, and of texts from where the first begins and the last ends:
-    to ask Arrow costs more than sending a row."""
+    """Memory that batches of one schema take, without their validity bitmaps. For numbers the row count
+    determines it, for strings the first and last offset: asking Arrow costs more than sending a row."""
 
     def __init__(self) -> None:
         self._row_bytes: int | None = None
@@ -58,7 +57,7 @@ _OFFSETS = {
 
 
 def _text_bytes(column: pa.Array, rows: int, offset: struct.Struct) -> int:
-    """Of the values of a column that has some."""
+    """Return the size of the values of a column that is not empty."""
     offsets = column.buffers()[1]
     first, last = column.offset * offset.size, (column.offset + rows) * offset.size
     (begins,), (ends,) = offset.unpack_from(offsets, first), offset.unpack_from(offsets, last)
@@ -82,7 +81,7 @@ class Traffic:
 
 
 class Ran(Enum):
-    """What came of letting a chain run."""
+    """The result of running a chain."""
 
     WORKED = "worked, and may have more to do", True, False
     SETTLED = "worked, and has nothing more to do", True, False
@@ -99,7 +98,8 @@ class Ran(Enum):
 
 @dataclass(slots=True)
 class TimeSpent:
-    """What a chain's time goes to. What is left over it has waited for other chains of its slot."""
+    """The time that a chain spends. In the rest of the time it has waited for other chains of its
+    slot."""
 
     busy_us: int = 0
     blocked_us: int = 0

@@ -43,7 +43,7 @@ Work = Generator[T, None, None]
 
 
 class RowOutputs(Protocol[T_co]):
-    """Where the rows go that no operator of the chain takes."""
+    """Takes the rows for which the chain has no further operator."""
 
     def rows(self, edge: int, batch: Batch) -> Iterable[T_co]:
         """Rows for an edge. They are taken once the iterator has been driven to its end."""
@@ -52,16 +52,16 @@ class RowOutputs(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the operators give at a barrier."""
+    """The operators' shares of a checkpoint."""
 
     snapshots: list[tuple[OperatorId, Snapshot]]
     savepoint: list[tuple[OperatorId, list[SnapshotPart]]]
-    """Of a savepoint: the whole state."""
+    """The whole state, if the checkpoint is a savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCounts:
-    """What an operator has counted since the attempt began."""
+    """Counts of an operator since the attempt began."""
 
     operator: OperatorId
     records_in: int
@@ -72,14 +72,14 @@ class OperatorCounts:
 
 @dataclass(slots=True)
 class TimeOfSource:
-    """What generates watermarks in a source's chain, and who goes by them: those behind it, up to the
-    next operator that gives a new event time."""
+    """An operator that generates watermarks in a source's chain, and the operators that use them: those
+    after it, up to the next one that assigns a new event time."""
 
     of: SourceOperator | EventTimeOperator
     operators: list[int]
     edges: list[int]
     watermark_ms: int = MIN_TIMESTAMP_MS
-    """What they were given last."""
+    """The watermark that they received last."""
     idle: bool = False
 
     @property
@@ -88,10 +88,11 @@ class TimeOfSource:
 
 
 class OperatorTree(Generic[T]):
-    """Made and driven by the host of a chain: `ChainRunner`, or a task of the batch runtime.
+    """The operators of one chain. The host makes and drives it: `ChainRunner`, or a task of the batch
+    runtime.
 
-    `make` gives the operator of a planned one, not open yet; it is called for each, the head first.
-    Raises RheosError, with the operator's place, where one cannot be made.
+    `make` returns the operator of a planned one, not open yet. The tree calls it for each operator, the
+    head first. Raises RheosError, with the operator's place, if one cannot be made.
     """
 
     def __init__(
@@ -102,9 +103,9 @@ class OperatorTree(Generic[T]):
         *,
         wait_for: Callable[[Begun], None] | None = None,
     ) -> None:
-        """`wait_for` waits until what an asynchronous operator has begun is ready, where the host may
-        wait: such an operator then stands anywhere in the chain. Else it is the head, and the host goes
-        through `begin` and `finish`."""
+        """`wait_for` waits for the calls of an asynchronous operator, if the host may wait; such an
+        operator may then be anywhere in the chain. Otherwise it is the head, and the host uses `begin`
+        and `finish`."""
         self.chain = chain
         self._outputs = outputs
         self._wait_for = wait_for
@@ -131,7 +132,8 @@ class OperatorTree(Generic[T]):
         self.times = [] if self.source is None else self._times_of(self.source)
 
     def _times_of(self, source: SourceOperator) -> list[TimeOfSource]:
-        """The source's own event time, and each that is given behind it, in the order of the chain."""
+        """Return the source's own event time, and each that is assigned after it, in the order of the
+        chain."""
         times = {0: TimeOfSource(source, [0], [])}
         of_operator = {0: times[0]}
         for index, routes in enumerate(self._routes):
@@ -194,7 +196,7 @@ class OperatorTree(Generic[T]):
         return begun.ready()
 
     def finish(self, begun: Begun, batch: Batch) -> Work[T]:
-        """What comes of rows that the head has worked on: it is their turn."""
+        """Return the work on rows whose calls have completed: it is their turn."""
         self._at = 0
         self._records_in[0] += batch.num_rows
         return self._emit(0, begun.finish(batch))
@@ -206,7 +208,7 @@ class OperatorTree(Generic[T]):
         return self.source.poll(max_rows)
 
     def polled(self, outs: Iterable[Out]) -> Work[T]:
-        """What the source has read."""
+        """Return the work on rows that the source has read."""
         return self._emit(0, outs)
 
     def in_flight(self, rows: InFlight) -> Work[T]:
@@ -230,7 +232,7 @@ class OperatorTree(Generic[T]):
         return self._emit(index, operator.on_batch(port, batch))
 
     def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
-        """What the operator gives goes to those behind it."""
+        """Pass the operator's rows to the operators after it."""
         for out in outs:
             rows = out.batch.num_rows
             if not rows:
@@ -282,7 +284,7 @@ class OperatorTree(Generic[T]):
             yield from self._emit(index, self._operators[index].on_processing_time(now_ms))
 
     def next_timer_ms(self) -> int | None:
-        """When the next timer of processing time is due."""
+        """Return when the next timer of processing time is due."""
         if not self._timed:
             return None
         times = (self._operators[index].next_processing_time_ms() for index in self._timed)
@@ -308,7 +310,7 @@ class OperatorTree(Generic[T]):
         return shares
 
     def committables(self, checkpoint: CheckpointId) -> Iterator[tuple[OperatorId, bytes]]:
-        """What the operators with a second phase have staged, and nothing else of their snapshots."""
+        """Return only what the operators with a second phase have staged, of their snapshots."""
         for index, operator in enumerate(self._operators):
             if isinstance(operator, CommittingOperator):
                 self._at = index
@@ -322,13 +324,13 @@ class OperatorTree(Generic[T]):
                 self._ids[index],
                 self._records_in[index],
                 self._records_out[index],
-                # A function's calls in an event loop count beside the mailbox.
+                # A function's calls in an event loop may count at the same time.
                 operator.ctx.counters.copy(),
                 {name: adds.value for name, adds in operator.ctx.accumulators.copy().items()},
             )
 
     def totals(self) -> Totals:
-        """What the operators have counted since the attempt began."""
+        """Return the counts of the operators since the attempt began."""
         counted = list(self.counted())
         return Totals(
             {of.operator: of.records_in for of in counted},
@@ -338,7 +340,7 @@ class OperatorTree(Generic[T]):
         )
 
     def gauges(self) -> dict[str, float]:
-        """What the operators' functions show now, by "operator id/name"."""
+        """Return the current gauges of the operators' functions, by "operator id/name"."""
         shown: dict[str, float] = {}
         for index, operator in enumerate(self._operators):
             self._at = index
@@ -351,7 +353,7 @@ class OperatorTree(Generic[T]):
         self._operators[0].ctx.gauges[name] = value
 
     def count(self, name: str, value: int) -> None:
-        """A count of the head's, of the host's making, as it stands now."""
+        """Set a counter of the head; the host provides its value."""
         self._operators[0].ctx.counters[name] = value
 
     def located(self, error: Exception) -> RheosError:
@@ -362,8 +364,8 @@ class OperatorTree(Generic[T]):
         return known.located(site=at.site, operator=at.name)
 
     def close_functions(self) -> None:
-        """The input has ended, and all that came of it is given. Raises the RheosError of a function
-        that fails to close, with the operator's place. What functions show stays as it was before."""
+        """Close the functions after the input has ended and everything is emitted. Raises the
+        RheosError of a function that fails, with the operator's place. Gauges keep their last value."""
         try:
             shown = self.gauges()
             for index, operator in enumerate(self._operators):

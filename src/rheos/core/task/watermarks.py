@@ -51,7 +51,8 @@ class WatermarkMerger:
         return self._merge()
 
     def others(self, lane: int) -> int:
-        """The least watermark of the other lanes that count; MAX_TIMESTAMP_MS where there are none."""
+        """Return the minimum watermark of the other lanes that count; MAX_TIMESTAMP_MS if none
+        counts."""
         counting = (
             state.watermark_ms
             for number, state in enumerate(self._lanes)
