@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.api.expressions import Op
 from rheos.core.aggregates import Agg
+from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Sink
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import (
@@ -211,7 +212,7 @@ def sink_of_changes(
     delete = "deleted"
     while delete in schema.names:
         delete += "_"
-    taking = sink.of_changes(changes.key, delete)
+    taking = sink_capabilities.of_changes(sink, changes.key, delete)
     if taking is None:
         raise ProgramError(
             f"{sink.describe()} cannot take back what it has written, and the rows are "

@@ -19,7 +19,7 @@ from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by, session_of
+from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
@@ -158,7 +158,7 @@ class Environment:
                     source = ordered_by(source, watermark.column)
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
-                self._config = replace(self._config, spark=session_of(source))
+                self._config = replace(self._config, spark=capabilities.session_of(source))
             record = capabilities.record_class(source)
             on = None if watermark is None else watermark.on
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}

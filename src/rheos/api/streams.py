@@ -32,10 +32,12 @@ from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.print import PrintSink
 from rheos.core.callables import check_callable, function_name
+from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected import OnError, check_on_error
 from rheos.core.connectors.retry import Retry
+from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import AsyncFunction
@@ -787,7 +789,7 @@ class DataStream(Partitioned):
             if not self.schema.names:
                 raise SchemaError("there are no columns to write, as the operator emits nothing")
             changes = self._type.changes
-            if changes is not None and not sink.takes_changes:
+            if changes is not None and not sink_capabilities.takes_changes(sink):
                 if parallelism is not None:
                     raise ProgramError(
                         "changes are written by the subtasks that give them, so that they keep their "
@@ -798,7 +800,7 @@ class DataStream(Partitioned):
                 rows.sink_to(taking, name, uid)
                 return
             sink.validate(self.schema)
-            most = sink.max_parallelism
+            most = sink_capabilities.most_writers(sink)
             width = most if parallelism is None else check_width(None, parallelism)
             if most is not None and width is not None and width > most:
                 raise ProgramError(
@@ -830,7 +832,7 @@ class DataStream(Partitioned):
         """
         with located(call_site(), name):
             for node in self._program.graph().nodes:
-                taken = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectSink)
+                taken = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectsRows)
                 if taken and node.name == name:
                     raise ProgramError(
                         f"two streams are collected as {name!r}: this one, and one at {node.site}",

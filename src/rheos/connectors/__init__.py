@@ -24,15 +24,19 @@ A **sink** is a frozen, picklable description of where rows go. It has two phase
 rows durably, and a committer publishes them when the checkpoint is complete. In order:
 
     program   sink.validate(schema)             when the program is built
-    driver    sink.prepared(...).staged(...)    when the job is submitted
-              committer.check(), .begin()       where the job goes on from nothing
-              committer.commit(committables)    after a failure: what the log has, again
+    driver    committer.commit(committables)    after a failure: what the log has, again
               committer.abort_stale(...)        before each attempt: the rest of those before it
     subtask   sink.open(ctx)                    once for each attempt
               writer.write(batch), ...
               writer.prepare(checkpoint)        at each barrier
               committer.commit(committables)    when the checkpoint is in the log
               writer.close()                    at the end, also after an error
+
+With its capabilities (`PreparesTarget`, `StagesOutput`, `BeginsTarget`, ...) the driver calls before
+that, when the job is submitted:
+
+    driver    sink.prepared(...).staged(...)    once
+              committer.check(), .begin()       if the job starts without a checkpoint
 
 A **lookup** is a frozen, picklable description of rows outside, by key (`connectors.lookup`). In order:
 
@@ -53,6 +57,7 @@ from rheos.core.connectors.capabilities import (
     FixesEventTime,
     ForgetsSplits,
     HasEndlessSplits,
+    HasSession,
     IsPaced,
     KnowsEarliestTimes,
     LosesRows,
@@ -63,6 +68,7 @@ from rheos.core.connectors.capabilities import (
     RejectsRecords,
     ReportsLag,
     ReportsPlaces,
+    RunsQueries,
     SelectsSplits,
     SharesClient,
     StagesRows,
@@ -84,6 +90,23 @@ from rheos.core.connectors.contract import (
     TimeReached,
 )
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.core.connectors.sink_capabilities import (
+    BeginsTarget,
+    ChecksTarget,
+    CollectsRows,
+    CommitsAfterOutages,
+    CommitsOnDriver,
+    HasCommitter,
+    HasRoom,
+    HasTargetShape,
+    LimitsWriters,
+    NumbersByLog,
+    PreparesTarget,
+    StagesOutput,
+    StaysInProcess,
+    TakesChanges,
+    WritesChanges,
+)
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock, Completion, IoExecutor
@@ -93,9 +116,14 @@ from rheos.core.times import TimeColumn
 __all__ = [
     "Attempt",
     "Batch",
+    "BeginsTarget",
     "CatchesUp",
     "CheckpointId",
+    "ChecksTarget",
     "Clock",
+    "CollectsRows",
+    "CommitsAfterOutages",
+    "CommitsOnDriver",
     "Committer",
     "Completion",
     "ConnectorRegistration",
@@ -104,18 +132,25 @@ __all__ = [
     "FixesEventTime",
     "ForgetsSplits",
     "Found",
+    "HasCommitter",
     "HasEndlessSplits",
+    "HasRoom",
+    "HasSession",
+    "HasTargetShape",
     "IoExecutor",
     "IsPaced",
     "JobId",
     "KnowsEarliestTimes",
+    "LimitsWriters",
     "Lookup",
     "LookupClient",
     "LookupContext",
     "LosesRows",
     "MakesRecords",
+    "NumbersByLog",
     "Pending",
     "Polled",
+    "PreparesTarget",
     "PrunesColumns",
     "ReaderContext",
     "ReadsAlone",
@@ -124,6 +159,7 @@ __all__ = [
     "ReportsLag",
     "ReportsPlaces",
     "RowPlaces",
+    "RunsQueries",
     "SelectsSplits",
     "SharesClient",
     "Sink",
@@ -133,8 +169,12 @@ __all__ = [
     "SourceClient",
     "Split",
     "SplitReader",
+    "StagesOutput",
     "StagesRows",
+    "StaysInProcess",
+    "TakesChanges",
     "TimeColumn",
     "TimeReached",
     "TypeShape",
+    "WritesChanges",
 ]

@@ -36,6 +36,9 @@ class CollectSink(Sink):
     def open(self, ctx: SinkContext) -> SinkWriter:
         return _CollectWriter(ctx)
 
+    def collected(self, committables: Iterable[bytes]) -> pa.Table | None:
+        return collected(committables)
+
     def describe(self) -> str:
         return "collect"
 

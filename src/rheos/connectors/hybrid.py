@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -142,6 +142,13 @@ class HybridSource(Source):
 
     def only_reader(self) -> str | None:
         return next((why for part in self.parts if (why := capabilities.reads_alone(part))), None)
+
+    def queries(self) -> Sequence[Source]:
+        return [query for part in self.parts for query in capabilities.queries(part)]
+
+    def session(self) -> Any | None:
+        sessions = map(capabilities.session_of, self.parts)
+        return next((session for session in sessions if session is not None), None)
 
     def lost_by_failure(self) -> str | None:
         return next((rows for part in self.parts if (rows := capabilities.lost_by_failure(part))), None)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.api.joins import FOREVER
-from rheos.connectors.collect import CollectSink
 from rheos.core.connectors.contract import Sink
+from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Watermark
@@ -77,7 +77,7 @@ class Insert:
 
     def write(self, rows: DataStream) -> None:
         """Raises ProgramError, where the rows change and the sink only appends."""
-        if isinstance(self.sink, CollectSink):
+        if isinstance(self.sink, CollectsRows):
             rows.collect(self.table)
             return
         try:

@@ -16,6 +16,7 @@ import rheos as rh
 from rheos.connectors import Attempt, CheckpointId, Committer, JobId, Sink, SinkContext, SinkWriter
 from rheos.testing import BrokenRuleError, MemorySink, check_sink
 from rheos.testing.connector_kit import sink_rules
+from rheos.testing.connector_kit.sink_capability_rules import DECLARES
 
 _names = itertools.count()
 
@@ -182,9 +183,38 @@ class LeavesARowWhenItBegins(Committing):
         self.shelf.seen[f"{next(_names)}"] = [{"n": 0, "text": "header"}]
 
 
+class DoesNotSayWhetherItHasRoom(Writing):
+    def has_room(self) -> Any:
+        return None
+
+
+class ForgetsToReturnItself(Committing):
+    def of_log(self, log: str) -> Any:
+        return log
+
+
+@dataclass(frozen=True)
+class HasNoWriters(Shelving):
+    max_parallelism = 0
+
+
+@dataclass(frozen=True)
+class ChangesItsTarget(Shelving):
+    def of_changes(self, key: Sequence[str], delete: str) -> Any:
+        return "a sink"
+
+
+@pytest.mark.parametrize("sink", [HasNoWriters, ChangesItsTarget])
+def test_a_capability_of_a_sink_with_a_defect_is_noticed(sink: Any) -> None:
+    with pytest.raises(BrokenRuleError, match=DECLARES):
+        check_sink(made(sink))
+
+
 @pytest.mark.parametrize(
     ("defect", "rule"),
     [
+        (DoesNotSayWhetherItHasRoom, DECLARES),
+        (ForgetsToReturnItself, DECLARES),
         (ShowsAtOnce, sink_rules.HIDDEN),
         (LosesTheSecondBatch, sink_rules.ARRIVES),
         (NamesByCheckpointAlone, sink_rules.SIDE_BY_SIDE),

@@ -25,9 +25,14 @@ from rheos.connectors import (
     SplitReader,
 )
 from rheos.connectors.wrapped import WrappedSource
-from rheos.core.connectors import capabilities
+from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.testing import BrokenRuleError, check_source
-from rheos.testing.connector_kit import capability_rules, reading, source_rules
+from rheos.testing.connector_kit import (
+    capability_rules,
+    reading,
+    sink_capability_rules,
+    source_rules,
+)
 
 SCHEMA = pa.schema({"n": pa.int64()})
 IDS = ("a", "b")
@@ -473,9 +478,9 @@ class AtTimes(Numbers):
 
 def test_a_source_with_every_capability_keeps_the_rules() -> None:
     able = Able()
-    assert {each for each in capabilities.SOURCE_CAPABILITIES if not isinstance(able, each)} == {
-        capabilities.Discovers
-    }
+    lacking = {each for each in capabilities.SOURCE_CAPABILITIES if not isinstance(able, each)}
+    of_spark = {capabilities.RunsQueries, capabilities.HasSession}
+    assert lacking == {capabilities.Discovers} | of_spark
     assert check_source(able) == ROWS
     assert check_source(Growing(ReadsToItsEnd), endless_rows=20) == ROWS
 
@@ -505,11 +510,28 @@ def test_a_capability_with_a_defect_is_noticed(source: Source, rule: str) -> Non
     assert str(raised.value).startswith(rule)
 
 
-def test_every_capability_has_a_rule_a_name_and_a_section_of_the_page() -> None:
-    every = {*capabilities.SOURCE_CAPABILITIES, *capabilities.READER_CAPABILITIES}
-    assert {*capability_rules.CAPABILITY_RULES} == every
-    declared = {each for each in vars(capabilities).values() if getattr(each, "_is_protocol", False)}
-    assert declared - {Protocol} == every
+OF_SINKS = (
+    *sink_capabilities.SINK_CAPABILITIES,
+    *sink_capabilities.WRITER_CAPABILITIES,
+    *sink_capabilities.COMMITTER_CAPABILITIES,
+)
+OF_SOURCES = (*capabilities.SOURCE_CAPABILITIES, *capabilities.READER_CAPABILITIES)
+
+
+@pytest.mark.parametrize(
+    ("module", "every", "rules"),
+    [
+        (capabilities, OF_SOURCES, capability_rules.CAPABILITY_RULES),
+        (sink_capabilities, OF_SINKS, sink_capability_rules.SINK_CAPABILITY_RULES),
+    ],
+    ids=["sources", "sinks"],
+)
+def test_every_capability_has_a_rule_a_public_name_and_a_section_of_the_page(
+    module: Any, every: Sequence[type], rules: Mapping[type, Any]
+) -> None:
+    declared = {each for each in vars(module).values() if getattr(each, "_is_protocol", False)}
+    assert declared - {Protocol} == {*every}
+    assert {*rules} == {*every}
     page = (Path(__file__).parents[3] / "docs/connectors.md").read_text()
     for each in every:
         assert getattr(rh.connectors, each.__name__) is each
@@ -524,6 +546,7 @@ def test_a_wrapper_has_what_the_source_that_it_wraps_can_do() -> None:
         if not name.startswith("_")
     }
     assert members >= {"discovery_ms", "client", "reading"}
-    # Columns are pruned before a source is wrapped: what watches rows sees whole ones.
-    assert {name for name in members if not hasattr(WrappedSource(Able()), name)} == {"reading"}
+    # Columns are pruned, and queries of Spark staged, before a source is wrapped.
+    lacking = {name for name in members if not hasattr(WrappedSource(Able()), name)}
+    assert lacking == {"reading", "queries", "session"}
     assert check_source(WrappedSource(Able())) == ROWS

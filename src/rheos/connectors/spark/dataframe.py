@@ -61,6 +61,9 @@ class DataFrameSource(Source):
     """The column that the staged rows are ordered by."""
     bounded: bool = field(default=True, init=False)
 
+    def session(self) -> Any:
+        return self.frame.sparkSession
+
     def only_reader(self) -> str | None:
         return "its rows are written down for the job alone"
 
@@ -113,22 +116,6 @@ def _stream_ordered_by(source: StreamSource, on: TimeColumn) -> StreamSource:
         )
     _check_event_time(on.name, source.schema)
     return replace(source, event_time=on.name)
-
-
-def session_of(source: Source) -> Any | None:
-    """The SparkSession of a DataFrame that the source reads; None where it reads none."""
-    if isinstance(source, HybridSource):
-        found = (session_of(part) for part in source.parts)
-        return next((session for session in found if session is not None), None)
-    return source.frame.sparkSession if isinstance(source, DataFrameSource | StreamSource) else None
-
-
-def streams_in(source: Source) -> list[StreamSource]:
-    """The streaming DataFrames that the source is to read, not staged yet. While one that does not end
-    is read, a query of Spark runs beside the job."""
-    if isinstance(source, HybridSource):
-        return [stream for part in source.parts for stream in streams_in(part)]
-    return [source] if isinstance(source, StreamSource) else []
 
 
 # --- what is checked when it is written -----------------------------------------------------------

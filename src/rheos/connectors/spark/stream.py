@@ -56,6 +56,12 @@ class StreamSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounded", self.settings.available_now)
 
+    def queries(self) -> Sequence[Source]:
+        return [self]
+
+    def session(self) -> Any:
+        return self.frame.sparkSession
+
     def only_reader(self) -> str | None:
         return "a query of Spark writes its rows down for the job alone"
 

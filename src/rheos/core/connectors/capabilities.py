@@ -14,7 +14,7 @@ source directly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -187,6 +187,32 @@ def release(source: Source) -> None:
     """End what `staged` has started."""
     if isinstance(source, StagesRows):
         getattr(source, "released", _none)()
+
+
+@runtime_checkable
+class RunsQueries(Protocol):
+    """A source that is staged by queries of Spark, which run alongside the job."""
+
+    def queries(self) -> Sequence[Source]:
+        """Return the parts of the source, or the source itself, that such a query stages."""
+
+
+def queries(source: Source) -> Sequence[Source]:
+    """Return what queries of Spark are still to stage for a source."""
+    return source.queries() if isinstance(source, RunsQueries) else ()
+
+
+@runtime_checkable
+class HasSession(Protocol):
+    """A source that is bound to a SparkSession, such as that of a DataFrame."""
+
+    def session(self) -> Any | None:
+        """Return the session; None if this source needs none, though its class may."""
+
+
+def session_of(source: Source) -> Any | None:
+    """Return the SparkSession of a source; None if it needs none."""
+    return source.session() if isinstance(source, HasSession) else None
 
 
 @runtime_checkable
@@ -399,6 +425,8 @@ SOURCE_CAPABILITIES: Final = (
     SelectsSplits,
     SharesClient,
     StagesRows,
+    RunsQueries,
+    HasSession,
     ReadsUntilNow,
     IsPaced,
     ReadsAlone,

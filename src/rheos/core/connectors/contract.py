@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +20,6 @@ import pyarrow as pa
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock, IoExecutor
-from rheos.core.protocol.shapes import TypeShape
 from rheos.core.protocol.splits import Split as Split
 
 
@@ -182,140 +181,66 @@ class SinkContext:
 
 
 class SinkWriter(ABC):
-    """Writes one subtask's rows, in epochs that the checkpoints end."""
+    """Writes one subtask's rows, in epochs that the checkpoints end.
+
+    `sink_capabilities.py` has what a sink, a writer and a committer may do in addition.
+    """
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Takes rows, at least one, of the context's schema. May buffer a bounded amount. Called in the
-        mailbox: while it waits, the subtask does."""
+        """Take at least one row of the context's schema. The writer may buffer a bounded amount.
 
-    def has_room(self) -> bool:
-        """Return whether it can take more rows now; by default it always can.
-
-        Called in the mailbox before rows are taken for it. While it returns False, the subtask takes no
-        rows and no barriers for this sink, so senders wait. Only a commit that is under way, or that is
-        retried, may make it False: it is asked again once that commit has ended.
+        Called in the mailbox: while the writer waits, the subtask does.
         """
-        return True
 
     @abstractmethod
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        """Stages durably all that was written and returns what a committer needs to publish it.
+        """Stage durably all that was written, and return what a committer needs to publish it.
 
-        Called in the mailbox at each barrier, also where nothing was written since the last one. What
-        it returns is kept until the committer has committed it.
+        Called in the mailbox at each barrier, also if nothing was written since the last one. Rheos
+        keeps the result until the committer has committed it.
         """
 
-    def committer(self) -> Committer | None:
-        """The committer of what this writer prepares, where the two share a connection; None: that of
-        the sink. Called once; `close` lets go of it, too, when no commit is under way any more."""
-        return None
-
     def close(self) -> None:
-        """Called once. What was not prepared is dropped; nothing half-written stays."""
+        """Drop what was not prepared, so that nothing half-written stays. Called once."""
 
 
 class Committer(ABC):
     """Publishes what writers have staged. Runs on the I/O executor, and on the driver in recovery."""
 
-    on_driver: ClassVar[bool] = False
-    """Publishing needs all that a checkpoint has staged, or a SparkSession: the driver alone commits,
-    checkpoint by checkpoint, each before the subtasks hear that it is complete. In the runtimes that
-    have a SparkSession it is active in the thread that commits."""
-
-    for_outages: ClassVar[bool] = False
-    """It publishes only what was staged while the target was away. Otherwise the writers deliver rows
-    at once, at least once."""
-
-    def of_log(self, log: str) -> Committer:
-        """The committer for one log, called before it commits on the driver. Only within a log do the
-        numbers of checkpoints rise; a job whose log is lost begins another, and counts from one."""
-        return self
-
-    def check(self) -> None:
-        """Whether a job may begin here that goes on from nothing: ConfigurationError where what is in
-        the target would be mixed with its rows against the user's wish. Changes nothing. Called on the
-        driver when such a job is submitted, and again before its first attempt."""
-
-    def begin(self) -> None:
-        """Makes the target ready for such a job: what is to be replaced goes, and readers find a target
-        though no row ever comes. Called on the driver before anything is published, and again where the
-        job fails before its first checkpoint."""
-
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:
-        """Publishes; committing the same again does nothing. Raises on failure; it is retried."""
+        """Publish. To commit the same again does nothing. What it raises is tried again."""
 
     @abstractmethod
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
-        """Removes what attempts of the job before `before` staged, but for `keep`.
+        """Remove what attempts of the job before `before` have staged, except `keep`.
 
         Called by the driver before an attempt starts, after the recovery commit.
         """
 
 
 class Sink(ABC):
-    """A frozen description of where rows go."""
-
-    in_process: ClassVar[bool] = False
-    """Its rows stay in this process: it is for the simulated runtime alone, and cannot be sent."""
-
-    takes_changes: ClassVar[bool] = False
-    """It shows or keeps what comes, and rows that are changes of a table (`op`) are written as such."""
-
-    max_parallelism: ClassVar[int | None] = None
-    """How many subtasks of a continuous job write it at the most, the first ones; None: all. Writers of
-    the others are opened, too, and have no rows."""
-
-    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
-        """What is really written. A sink whose target has a life of its own looks at it here, and makes
-        it where there is none; `schema` are the visible columns that it will be given, `writer` the
-        names of the job and of the operator, which are the same at each run.
-
-        Called once on the driver, when the job is submitted. Where Spark runs and has a session, it is
-        active in the thread; a continuous job may have had no need of one yet, and
-        `SparkSession.builder.getOrCreate()` makes it. Raises SchemaError where the rows do not fit the
-        target, ConfigurationError where it cannot be written.
-        """
-        return self
-
-    def staged(self, folder: str) -> Sink:
-        """What is really written. A sink whose target cannot hold what is prepared and not yet
-        committed keeps that below `folder`, a path or a URL that every worker reaches, which is the
-        sink's own and lives as long as the job's checkpoints, or in batch as long as the job.
-
-        Called once on the driver, after `prepared`.
-        """
-        return self
-
-    def of_changes(self, key: Sequence[str], delete: str) -> Sink | None:
-        """The same sink for the newest rows of a table that changes: each stands for the one before it
-        with the same `key`, and where the boolean column `delete` is true, that one goes. That column
-        is not written. None where the sink cannot delete what it has written.
-
-        Called when the program is built. Raises ProgramError where it writes by another key.
-        """
-        return None
-
-    def target_shape(self) -> TypeShape | None:
-        """The columns of the target, once prepared, where others may change them: `label` says which
-        it is, `name` what kind of thing. A job does not go on from a checkpoint that knew them
-        otherwise."""
-        return None
+    """A frozen, picklable description of the target of rows."""
 
     @abstractmethod
     def open(self, ctx: SinkContext) -> SinkWriter:
-        """The writer of one subtask in one attempt. Called in the mailbox, before the first row."""
+        """Return the writer of one subtask in one attempt. Called in the mailbox, before the first
+        row."""
 
     def committer(self) -> Committer | None:
-        """Who publishes what any writer of the sink has prepared; made anew wherever it is needed. None
-        for a sink without a second phase (print)."""
+        """Return a new committer of what any writer of the sink has prepared; None for a sink without
+        a second phase."""
         return None
 
     def validate(self, schema: pa.Schema) -> None:
-        """Called when the program is built. Raises ProgramError where the schema cannot be written,
-        ConfigurationError where the target cannot."""
+        """Check that rows of the schema can be written. Called when the program is built.
+
+        Raises:
+            ProgramError: the schema cannot be written.
+            ConfigurationError: the target cannot be written.
+        """
 
     def describe(self) -> str:
-        """A few words for `explain` and the status."""
+        """Return a few words for `explain` and the status."""
         return type(self).__name__

@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import unpublished
+from rheos.core.connectors.sink_capabilities import HasRoom
 from rheos.core.errors import RheosError
 from rheos.core.operators.contract import (
     CommittingOperator,
@@ -52,7 +54,7 @@ class SinkSpec(OperatorSpec):
 
     @property
     def takes_changes(self) -> bool:
-        return self.sink.takes_changes
+        return sink_capabilities.takes_changes(self.sink)
 
     @property
     def writes_to(self) -> Sink | None:
@@ -76,6 +78,8 @@ class SinkOperator(CommittingOperator):
         self._sink = spec.sink
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = spec.sink.committer()
+        self._bounded: HasRoom | None = None
+        """The writer, if it cannot always take rows."""
 
     def open(self, restored: Restored) -> None:
         ctx = self.ctx
@@ -92,7 +96,8 @@ class SinkOperator(CommittingOperator):
                 count=ctx.count,
             )
         )
-        self._committer = self._writer.committer() or self._committer
+        self._bounded = self._writer if isinstance(self._writer, HasRoom) else None
+        self._committer = sink_capabilities.own_committer(self._writer) or self._committer
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         assert self._writer is not None
@@ -106,7 +111,7 @@ class SinkOperator(CommittingOperator):
 
     @property
     def published_by_driver(self) -> bool:
-        return self._committer is not None and self._committer.on_driver
+        return self._committer is not None and sink_capabilities.commits_on_driver(self._committer)
 
     def commit(self, committables: list[bytes]) -> None:
         if self._committer is None or self.published_by_driver or not committables:
@@ -120,9 +125,9 @@ class SinkOperator(CommittingOperator):
             raise unlocated.located(site=self.ctx.site, operator=self.ctx.name) from error
 
     def has_room(self) -> bool:
-        return self._writer is None or self._writer.has_room()
+        return self._bounded is None or self._bounded.has_room()
 
     def close(self) -> None:
         if self._writer is not None:
-            writer, self._writer = self._writer, None
+            writer, self._writer, self._bounded = self._writer, None, None
             writer.close()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rheos.connectors.collect import CollectSink
+from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ConfigurationError, JobFailedError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OutputType
@@ -69,7 +69,7 @@ def handed_over(plan: PhysicalPlan) -> HandedOver:
 
     def without(operator: PlannedOperator) -> PlannedOperator:
         spec = operator.spec
-        if not isinstance(spec, SinkSpec) or not isinstance(spec.sink, CollectSink):
+        if not isinstance(spec, SinkSpec) or not isinstance(spec.sink, CollectsRows):
             return operator
         port = FIRST_RESULT_PORT - len(sinks)
         sinks[port] = operator

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from rheos.connectors.collect import CollectSink
+from rheos.core.connectors import sink_capabilities
+from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import RheosError
 from rheos.core.metrics import figures as f
 from rheos.core.metrics.model import JobFigures
@@ -172,12 +173,12 @@ class BatchJob(WithoutCheckpoints):
             staged = self._figures[operator.id].staged
             committer = sink.sink.committer()
             if committer is not None and staged:
-                committer = committer.of_log(log)
+                committer = sink_capabilities.of_log(committer, log)
                 try:
                     _persistently(lambda: committer.commit(staged))  # noqa: B023
                 except RheosError as error:
                     raise error.located(site=operator.site, operator=operator.name) from None
-            if isinstance(sink.sink, CollectSink):
+            if isinstance(sink.sink, CollectsRows):
                 self._collected[operator.name] = self._results[operator.id]
 
     def _clear_away(self) -> None:

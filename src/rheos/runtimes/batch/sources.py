@@ -28,7 +28,8 @@ from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from rheos.connectors.files.listing import FileToRead
 from rheos.connectors.files.source import FileSource
-from rheos.connectors.spark.dataframe import DataFrameSource, session_of
+from rheos.connectors.spark.dataframe import DataFrameSource
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Split
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.graph.nodes import MAIN
@@ -98,7 +99,7 @@ def _source_frame(
     source = spec.source
     if isinstance(source, DataFrameSource):
         return _of_dataframe(session, plan, chain, source)
-    if session_of(source) is not None:
+    if capabilities.session_of(source) is not None:
         raise ConfigurationError(
             "a DataFrame within a hybrid source, or a stream of Spark, has to be staged, which is not "
             "done here",

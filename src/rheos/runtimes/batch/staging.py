@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark import SparkContext
 
-from rheos.connectors.spark.dataframe import streams_in
 from rheos.core.checkpoint.names import safe_name
+from rheos.core.connectors import capabilities
 from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.driver.sources_and_sinks import sinks_stage, sources, staged_sinks, staged_sources
@@ -23,7 +23,7 @@ def staged_for(
     """The plan with its sinks given a folder, where they want one, and its streams staged. A temporary
     folder goes when `owner` does. Raises ConfigurationError where workers on other machines would not
     reach it."""
-    if any(streams_in(source) for _, source in sources(plan)):
+    if any(capabilities.queries(source) for _, source in sources(plan)):
         hint = 'run it continuous, where it lies beside the checkpoints: runtime="continuous"'
         plan = staged_sources(plan, _temporary(owner, spark, "a stream of Spark that is read", hint))
     if not sinks_stage(plan):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from rheos.connectors.collect import CollectSink, collected
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
@@ -20,10 +20,10 @@ class CollectedResults:
     """The rows of collect sinks: what the completed checkpoints have listed, each once."""
 
     def __init__(self, plan: PhysicalPlan) -> None:
-        self._sinks: Mapping[OperatorId, PlannedOperator] = {
-            planned.id: planned
+        self._sinks: Mapping[OperatorId, tuple[PlannedOperator, CollectsRows]] = {
+            planned.id: (planned, planned.spec.sink)
             for planned in plan.operators()
-            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectSink)
+            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectsRows)
         }
         self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
         self._listed: set[tuple[OperatorId, bytes]] = set()
@@ -51,12 +51,12 @@ class CollectedResults:
         return tables
 
     def names(self) -> list[str]:
-        return [planned.name for planned in self._sinks.values()]
+        return [planned.name for planned, _ in self._sinks.values()]
 
     def tables(self) -> dict[str, pa.Table]:
         tables = {}
-        for id, planned in self._sinks.items():
-            table = collected(self._payloads[id])
+        for id, (planned, sink) in self._sinks.items():
+            table = sink.collected(self._payloads[id])
             tables[planned.name] = (
                 visible(planned.ports[0].schema).empty_table() if table is None else table
             )

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
-from rheos.connectors.spark.dataframe import streams_in
 from rheos.core.checkpoint.events import WatchedSource
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.names import safe_name
-from rheos.core.connectors import capabilities
+from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.core.connectors.capabilities import StagesRows
 from rheos.core.connectors.contract import Committer, Sink, Source, Split
 from rheos.core.connectors.outages import unpublished
+from rheos.core.connectors.sink_capabilities import StagesOutput
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
@@ -48,7 +48,9 @@ def stages(plan: PhysicalPlan) -> bool:
 
 def streams_beside(plan: PhysicalPlan) -> bool:
     """Whether queries of Spark are to run beside the job for as long as it does."""
-    return any(not stream.bounded for _, source in sources(plan) for stream in streams_in(source))
+    return any(
+        not stream.bounded for _, source in sources(plan) for stream in capabilities.queries(source)
+    )
 
 
 def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
@@ -96,7 +98,7 @@ def release_sources(plan: PhysicalPlan) -> None:
 def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
     """Where no query can run beside the job. Raises ConfigurationError, with the user's line."""
     for planned, source in sources(plan):
-        if any(not stream.bounded for stream in streams_in(source)):
+        if any(not stream.bounded for stream in capabilities.queries(source)):
             raise ConfigurationError(
                 "a stream of Spark is read by a query that runs beside the job, in real time",
                 site=planned.site,
@@ -186,7 +188,9 @@ def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
 
     def prepared(planned: PlannedOperator, sink: Sink) -> Sink:
-        return sink.prepared(visible(planned.ports[0].schema), (plan.name, planned.id))
+        return sink_capabilities.prepared(
+            sink, visible(planned.ports[0].schema), (plan.name, planned.id)
+        )
 
     return _with_sinks(plan, prepared)
 
@@ -210,19 +214,26 @@ def _with_sinks(plan: PhysicalPlan, changed: Callable[[PlannedOperator, Sink], S
 def sinks_stage(plan: PhysicalPlan) -> bool:
     """Whether a sink of the plan needs a folder for what is not yet committed, or may."""
     sinks = (each.spec.sink for each in plan.operators() if isinstance(each.spec, SinkSpec))
-    return any(type(sink).staged is not Sink.staged for sink in sinks)
+    return any(isinstance(sink, StagesOutput) for sink in sinks)
 
 
 def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
     """The plan with its sinks given a folder each, below `folder`, for what is not yet committed."""
     return _with_sinks(
-        plan, lambda planned, sink: sink.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+        plan,
+        lambda planned, sink: sink_capabilities.staged_sink(
+            sink, f"{folder.rstrip('/')}/{safe_name(planned.id)}"
+        ),
     )
 
 
 def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
     """The sinks whose output the driver publishes."""
-    return frozenset(planned.id for planned, committer in _committers(plan) if committer.on_driver)
+    return frozenset(
+        planned.id
+        for planned, committer in _committers(plan)
+        if sink_capabilities.commits_on_driver(committer)
+    )
 
 
 def publishes(plan: PhysicalPlan) -> bool:
@@ -236,7 +247,7 @@ def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
         planned.id: target
         for planned in plan.operators()
         if isinstance(planned.spec, SinkSpec)
-        and (target := planned.spec.sink.target_shape()) is not None
+        and (target := sink_capabilities.target_shape(planned.spec.sink)) is not None
     }
 
 
@@ -245,7 +256,7 @@ def check_targets(plan: PhysicalPlan) -> None:
     must not write beside what is there."""
     for planned, committer in _committers(plan):
         with _located(planned):
-            committer.check()
+            sink_capabilities.check_target(committer)
 
 
 def begin_targets(plan: PhysicalPlan) -> None:
@@ -253,7 +264,7 @@ def begin_targets(plan: PhysicalPlan) -> None:
     is published. Raises RheosError, with the user's line."""
     for planned, committer in _committers(plan):
         with _located(planned), _publishing():
-            committer.begin()
+            sink_capabilities.begin_target(committer)
 
 
 def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHandle]) -> None:
@@ -273,7 +284,7 @@ def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHan
             continue
         try:
             with _located(planned), _publishing():
-                committer.of_log(log).commit(payloads[planned.id])
+                sink_capabilities.of_log(committer, log).commit(payloads[planned.id])
         except UnavailableError as error:
             unavailable = unavailable or error
     if unavailable is not None:

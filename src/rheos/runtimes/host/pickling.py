@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from rheos.core.connectors import sink_capabilities
 from rheos.core.errors import ProgramError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PlannedOperator
@@ -40,7 +41,7 @@ def check(operators: Iterable[PlannedOperator]) -> None:
     """Raises ProgramError, with its line, where one of the operators cannot be sent to a worker."""
     for planned in operators:
         spec = planned.spec
-        if isinstance(spec, SinkSpec) and spec.sink.in_process:
+        if isinstance(spec, SinkSpec) and sink_capabilities.stays_in_process(spec.sink):
             continue
         try:
             _dumped(spec)

@@ -181,6 +181,8 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.ReportsLag: (LAG, _reports_lag),
     capabilities.ReportsPlaces: ("places", _read_with_others),
     capabilities.SharesClient: ("client", _read_with_others),
+    capabilities.RunsQueries: ("queries", _read_with_others),
+    capabilities.HasSession: ("session", _read_with_others),
     capabilities.StagesRows: ("staged", _read_with_others),  # The kit is passed what is staged.
 }
 """The rule of each capability. They run after the basic rules, whose readings they compare with."""

@@ -14,6 +14,7 @@ from rheos.core.errors import RheosError
 from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.connector_kit.column_types import COLUMNS
 from rheos.testing.connector_kit.rules import checking
+from rheos.testing.connector_kit.sink_capability_rules import DECLARES
 from rheos.testing.connector_kit.target import MakeSink, SinkTarget
 
 SENT = "a sink can be sent to a worker"
@@ -86,6 +87,10 @@ def _is_begun(target: SinkTarget, cuts: _Cuts) -> None:
     target.sees(when="begin")
 
 
+def _declares(target: SinkTarget, cuts: _Cuts) -> None:
+    target.check_declared()
+
+
 def _arrives(target: SinkTarget, cuts: _Cuts) -> None:
     a, b, c, _ = cuts
     writer = target.open()
@@ -124,6 +129,7 @@ def _side_by_side(target: SinkTarget, cuts: _Cuts) -> None:
 
 _ANY_SINK: Mapping[str, Callable[[SinkTarget, _Cuts], None]] = {
     BEGUN: _is_begun,
+    DECLARES: _declares,
     ARRIVES: _arrives,
     EMPTY: _is_empty,
     SIDE_BY_SIDE: _side_by_side,

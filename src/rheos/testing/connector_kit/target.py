@@ -8,11 +8,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import Row, broken, sent, some_of
+from rheos.testing.connector_kit.sink_capability_rules import Declared
 
 ReadTarget: TypeAlias = Callable[[], pa.Table | Iterable[Row]]
 MakeSink: TypeAlias = Callable[[str, pa.Schema], tuple[Sink, ReadTarget]]
@@ -35,17 +37,17 @@ class SinkTarget:
 
     def has_committer(self) -> bool:
         committer = self._of_job("job").committer()
-        return committer is not None and not committer.for_outages
+        return committer is not None and not sink_capabilities.is_for_outages(committer)
 
     def check_is_sent(self) -> None:
-        if not self.sink.in_process:
+        if not sink_capabilities.stays_in_process(self.sink):
             sent(self._of_job("job"), self._rule)
 
     def begin_again(self) -> None:
         """As where a job fails before its first checkpoint."""
         committer = self._of_job("job").committer()
         if committer is not None:
-            committer.begin()
+            sink_capabilities.begin_target(committer)
 
     def open(self, *, attempt: int = 1, subtask: int = 0, job: str = "job") -> SinkWriter:
         """A writer on a worker."""
@@ -61,8 +63,14 @@ class SinkTarget:
                 name=_OPERATOR,
             )
         )
-        self._writers.append((writer, job, writer.committer()))
+        self._writers.append((writer, job, sink_capabilities.own_committer(writer)))
         return writer
+
+    def check_declared(self) -> None:
+        """Check what the sink, a writer and the committer can do beyond the basic contract."""
+        sink, writer = self._of_job("job"), self.open()
+        Declared(sink, writer, sink.committer(), self._schema).check()
+        writer.close()
 
     def write(self, writer: SinkWriter, rows: pa.Table) -> None:
         for batch in rows.combine_chunks().to_batches():
@@ -76,8 +84,8 @@ class SinkTarget:
         committer = own or self._of_job(job).committer()
         if committer is None or not committables:
             return
-        if committer.on_driver:
-            committer = committer.of_log("log")
+        if sink_capabilities.commits_on_driver(committer):
+            committer = sink_capabilities.of_log(committer, "log")
         committer.commit(committables)
 
     def abort_stale(self, before: int, keep: Sequence[bytes]) -> None:
@@ -111,12 +119,14 @@ class SinkTarget:
     def _of_job(self, job: str) -> Sink:
         """The sink as the job's workers have it; its target is begun."""
         if job not in self._prepared:
-            sink = self.sink.prepared(self._schema, (job, _OPERATOR))
-            sink = sink.staged(f"{self._folder}-{job.replace(' ', '-')}")
+            sink = sink_capabilities.prepared(self.sink, self._schema, (job, _OPERATOR))
+            folder = f"{self._folder}-{job.replace(' ', '-')}"
+            sink = sink_capabilities.staged_sink(sink, folder)
             committer = sink.committer()
             if committer is not None:
                 if not self._prepared:  # Other jobs come to a target that is not empty.
-                    committer.check()
-                committer.begin()
-            self._prepared[job] = sink if sink.in_process else sent(sink, self._rule)
+                    sink_capabilities.check_target(committer)
+                sink_capabilities.begin_target(committer)
+            stays = sink_capabilities.stays_in_process(sink)
+            self._prepared[job] = sink if stays else sent(sink, self._rule)
         return self._prepared[job]
