@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, get_type_hints
 
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.failures import report
+from rheos.cli.failures import MISUSED, report
 from rheos.cli.jobs import console
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
+from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
+from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES
+from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.plug_ins import Registered
 from rheos.formats.registration import FORMATS
 
+_PROTOCOLS: Mapping[str, Sequence[type]] = {
+    "source": SOURCE_CAPABILITIES,
+    "changes": SOURCE_CAPABILITIES,
+    "sink": SINK_CAPABILITIES,
+}
 
-def show_connectors(as_json: bool) -> int:
-    """Print them. Return 2 if one of them cannot be used."""
+
+def show_connectors(as_json: bool, name: str | None = None) -> int:
+    """Print them. Return the exit code: 2 if one of them cannot be used.
+
+    Args:
+        as_json: print JSON, with the capabilities of each source and sink.
+        name: print only this connector, with these capabilities.
+    """
+    if name is not None:
+        return _show_one(name, as_json)
     connectors, formats = CONNECTORS.registered(), FORMATS.registered()
     shown = {
-        "connectors": [_shown(each) for each in connectors],
+        "connectors": [_shown(each, details=as_json) for each in connectors],
         "formats": [_shown(each) for each in formats],
     }
     if as_json:
@@ -33,7 +52,45 @@ def show_connectors(as_json: bool) -> int:
     return max([0, *(report(error) for error in errors)])
 
 
-def _shown(each: Registered[Any]) -> dict[str, Any]:
+def _show_one(name: str, as_json: bool) -> int:
+    listed = {each.name: each for each in CONNECTORS.registered()}
+    if name not in listed:
+        near = get_close_matches(name, listed, 1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        hint = f"{meant}the connectors are {', '.join(listed)}"
+        return report(ConfigurationError(f"there is no connector {name!r}", hint=hint))
+    found = listed[name]
+    if found.error is not None:
+        return report(found.error)
+    shown = _shown(found, details=True)
+    if as_json:
+        print(json.dumps(shown, indent=2))
+    else:
+        if "error" in shown:
+            print(shown["error"], file=sys.stderr)
+            return MISUSED
+        for what, able in shown.pop("capabilities").items():
+            print(f"{what}: {', '.join(able) or 'no capabilities beyond the contract'}")
+        for key in ("install", "docs", "distribution"):
+            print(f"{key}: {shown[key] or 'nothing'}")
+    return 0
+
+
+def _capabilities(found: ConnectorRegistration) -> dict[str, list[str]]:
+    """Return the capabilities of the class that each of a connector's functions returns."""
+    able: dict[str, list[str]] = {}
+    for what in found.functions:
+        function = found.function(what)
+        made = function if inspect.isclass(function) else get_type_hints(function).get("return")
+        able[what] = (
+            [each.__name__ for each in _PROTOCOLS.get(what, ()) if has_members(made, each)]
+            if inspect.isclass(made)
+            else []
+        )
+    return able
+
+
+def _shown(each: Registered[Any], *, details: bool = False) -> dict[str, Any]:
     found = each.registration
     shown: dict[str, Any] = {"name": each.name, "distribution": each.distribution}
     if found is None:
@@ -41,6 +98,11 @@ def _shown(each: Registered[Any]) -> dict[str, Any]:
     shown |= {"installed": found.is_installed(), "install": found.install, "docs": found.docs}
     if isinstance(found, ConnectorRegistration):
         shown["can"] = [*found.functions, *(["server"] if found.server else [])]
+        if details:
+            try:
+                shown["capabilities"] = _capabilities(found)
+            except RheosError as error:
+                shown["error"] = str(error)
     else:
         shown["can"] = ["encode", "decode"]
     return shown

@@ -534,12 +534,15 @@ def servers(
 
 @app.command()
 def connectors(
+    name: Annotated[
+        str | None, typer.Argument(help="Show only this one, with its capabilities.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the connectors and formats that are installed, and what each can do."""
     from rheos.cli.connectors import show_connectors
 
-    raise typer.Exit(show_connectors(as_json))
+    raise typer.Exit(show_connectors(as_json, name))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 import tomllib
@@ -182,6 +183,25 @@ def test_commands_know_it(ledger: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
     assert issubclass(development_server("ledger"), Server)
     assert serve("ledgr", None, None) == 2
+    assert "did you mean 'ledger'" in capsys.readouterr().err
+
+
+def test_the_command_shows_the_capabilities_of_one(
+    ledger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show_connectors(as_json=False, name="ledger") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "source: no capabilities beyond the contract",
+        "sink: no capabilities beyond the contract",
+        "install: acme-ledger[client]",
+        "docs: https://acme.example/ledger",
+        "distribution: acme-ledger 1.2",
+    ]
+    assert show_connectors(as_json=True, name="kafka") == 0
+    able = json.loads(capsys.readouterr().out)["capabilities"]
+    assert {"Discovers", "SharesClient", "ReadsUntilNow"} <= {*able["source"]}
+    assert "StagesOutput" in able["sink"]
+    assert show_connectors(as_json=False, name="ledgr") == 2
     assert "did you mean 'ledger'" in capsys.readouterr().err
 
 

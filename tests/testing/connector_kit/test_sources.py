@@ -367,6 +367,9 @@ class Able(Counting):
     def staged(self, folder: str) -> Source:
         return self
 
+    def released(self) -> None:
+        pass
+
     def as_of_now(self) -> Source:
         return self
 
@@ -446,6 +449,11 @@ class Nothing(Counting):
     schema = pa.schema([])
 
 
+class CannotBeReleased(Able):
+    def released(self) -> None:
+        raise RuntimeError("it is gone")
+
+
 class NamesAnObject(Able):
     def record_class(self) -> Any:
         return {}
@@ -497,6 +505,7 @@ def test_a_source_with_every_capability_keeps_the_rules() -> None:
         (LosesRowsUnpaced(), capability_rules.UNPACED),
         (GivesNoReason(), capability_rules.REASONS),
         (PrunesTooMuch(), capability_rules.PRUNES),
+        (CannotBeReleased(), capability_rules.RELEASES),
         (NamesAnObject(), capability_rules.RECORDS),
         (IsUnsure(), capability_rules.TIME_COLUMN),
         (Timed(), capability_rules.EARLIEST),

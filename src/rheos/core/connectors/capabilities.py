@@ -160,12 +160,7 @@ def shared_client(source: Source, ctx: ReaderContext) -> SourceClient | None:
 
 @runtime_checkable
 class StagesRows(Protocol):
-    """A source whose rows must be written down before they can be read again.
-
-    It may also have `released() -> None`, which ends what `staged` has started, such as a streaming
-    query. The driver calls that on the result of `staged` when the job has ended or could not start; it
-    may wait, and may be called again.
-    """
+    """A source whose rows must be written down before they can be read again."""
 
     def staged(self, folder: str) -> Source:
         """Return the source that is really read.
@@ -183,10 +178,22 @@ def staged(source: Source, folder: str) -> Source:
     return source.staged(folder) if isinstance(source, StagesRows) else source
 
 
+@runtime_checkable
+class ReleasesStaging(Protocol):
+    """The result of `staged`, if something that was started there runs alongside the job."""
+
+    def released(self) -> None:
+        """End that, such as a streaming query.
+
+        The driver calls it when the job has ended, or could not start. It may wait, and may be called
+        again.
+        """
+
+
 def release(source: Source) -> None:
     """End what `staged` has started."""
-    if isinstance(source, StagesRows):
-        getattr(source, "released", _none)()
+    if isinstance(source, ReleasesStaging):
+        source.released()
 
 
 @runtime_checkable
@@ -425,6 +432,7 @@ SOURCE_CAPABILITIES: Final = (
     SelectsSplits,
     SharesClient,
     StagesRows,
+    ReleasesStaging,
     RunsQueries,
     HasSession,
     ReadsUntilNow,
@@ -438,6 +446,21 @@ SOURCE_CAPABILITIES: Final = (
     FixesEventTime,
 )
 READER_CAPABILITIES: Final = (ReportsLag, ReportsPlaces, CatchesUp)
+
+
+def has_members(made: type, capability: type) -> bool:
+    """Return whether objects of a class have a capability, as far as the class tells.
+
+    >>> from rheos import connectors
+    >>> has_members(connectors.Source, Discovers)
+    False
+    """
+    members = {*vars(capability), *vars(capability).get("__annotations__", {})}
+    declared = {name for each in made.__mro__ for name in vars(each).get("__annotations__", {})}
+    return all(
+        name.startswith("_") or name in declared or getattr(made, name, None) is not None
+        for name in members
+    )
 
 
 def _none() -> None:

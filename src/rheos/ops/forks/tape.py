@@ -127,7 +127,7 @@ class TapedSource(WrappedSource):
             object.__setattr__(self, name, value)
 
     # The tape has none of these capabilities, whatever the source can do.
-    staged = client = resumed = unpaced = None  # type: ignore[assignment]
+    staged = released = client = resumed = unpaced = None  # type: ignore[assignment]
 
     def as_of_now(self) -> Source:
         return self

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
+from rheos.core.shown import named_error
 from rheos.core.times import TimeColumn
 from rheos.testing.connector_kit.rules import broken, some_of
 
@@ -27,6 +28,7 @@ PRUNES = "a source with fewer columns has the same splits, rows and order of col
 RECORDS = "record_class returns a class or None, and rejected_schema a schema or None"
 EARLIEST = "no row of a split is before earliest_ms"
 TIME_COLUMN = "event_time_behind is true or false"
+RELEASES = "released can be called again"
 LAG = "lag_rows is a number of at least 0, or None"
 
 
@@ -159,6 +161,14 @@ def _reports_lag(trial: Trial) -> None:
                 reading.reader.poll(1)
 
 
+def _releases(trial: Trial) -> None:
+    for _ in range(2):
+        try:
+            capabilities.release(trial.source)
+        except Exception as error:
+            broken(RELEASES, f"it has raised {named_error(error)}")
+
+
 def _read_with_others(trial: Trial) -> None:
     """The readings of other rules use it: clients are shared, and places and rows are compared."""
 
@@ -181,6 +191,7 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.ReportsLag: (LAG, _reports_lag),
     capabilities.ReportsPlaces: ("places", _read_with_others),
     capabilities.SharesClient: ("client", _read_with_others),
+    capabilities.ReleasesStaging: (RELEASES, _releases),
     capabilities.RunsQueries: ("queries", _read_with_others),
     capabilities.HasSession: ("session", _read_with_others),
     capabilities.StagesRows: ("staged", _read_with_others),  # The kit is passed what is staged.
