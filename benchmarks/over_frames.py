@@ -18,7 +18,7 @@ import rheos as rh
 from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import FrameState
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
-from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.positions import FramePosition
 
 LENGTHS = (10, 100, 1_000, 10_000)
 SCHEMA = pa.schema({"v": pa.float64()})
@@ -32,7 +32,7 @@ def states() -> dict[str, Callable[[], FrameState]]:
     """Return what makes the state of each function."""
     made = {name: kind("v").frame(SCHEMA) for name, kind in KINDS.items()}
     found = {name: make for name, make in made.items() if make is not None}
-    return found | {"first_value": Position.FIRST.frame(1), "lag": Position.BEFORE.frame(1)}
+    return found | {"first_value": FramePosition.FIRST.frame(1), "lag": FramePosition.BEFORE.frame(1)}
 
 
 def function_us(make: Callable[[], FrameState], frame: FrameSpec, rows: int) -> float:

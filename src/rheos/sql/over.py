@@ -13,7 +13,7 @@ from rheos.core import aggregates as agg
 from rheos.core.graph.changelog import Changes
 from rheos.core.operators.over.by_time import OverColumns, OverFunction
 from rheos.core.operators.over.frames import FrameSpec
-from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.positions import FramePosition
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated
 from rheos.sql.expressions.literals import interval_of
@@ -23,13 +23,13 @@ from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, wit
 from rheos.sql.ranking import RowOrder, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
-_POSITIONS: dict[type[exp.Expr], Position] = {
-    exp.FirstValue: Position.FIRST,
-    exp.LastValue: Position.LAST,
-    exp.Lag: Position.BEFORE,
-    exp.Lead: Position.AFTER,
-    exp.Rank: Position.RANK,
-    exp.DenseRank: Position.DENSE_RANK,
+_POSITIONS: dict[type[exp.Expr], FramePosition] = {
+    exp.FirstValue: FramePosition.FIRST,
+    exp.LastValue: FramePosition.LAST,
+    exp.Lag: FramePosition.BEFORE,
+    exp.Lead: FramePosition.AFTER,
+    exp.Rank: FramePosition.RANK,
+    exp.DenseRank: FramePosition.DENSE_RANK,
 }
 _EXAMPLE = (
     "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
@@ -216,7 +216,7 @@ class _OverCall:
     orders: Sequence[RowOrder]
     frame: FrameSpec
     argument: Typed
-    position: Position | None
+    position: FramePosition | None
     """`None`: an aggregate."""
     aggregate: Aggregated
 
@@ -254,9 +254,9 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
     orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
     frame = _frame(sql, window.args.get("spec"), orders)
     position, made = _function(sql, compiler, call)
-    if position is Position.BEFORE:
+    if position is FramePosition.BEFORE:
         frame = FrameSpec(True, _rows(sql, call.this), frame.descending)
-    elif position is Position.AFTER:
+    elif position is FramePosition.AFTER:
         frame = FrameSpec(True, 0, frame.descending, following=_rows(sql, call.this))
     elif position is not None and position.is_rank:
         frame = FrameSpec(True, None, frame.descending)
@@ -264,14 +264,16 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
     return _OverCall(call, window, orders, frame, value, position, made)
 
 
-def _function(sql: SqlText, compiler: Compiler, call: exp.Window) -> tuple[Position | None, Aggregated]:
+def _function(
+    sql: SqlText, compiler: Compiler, call: exp.Window
+) -> tuple[FramePosition | None, Aggregated]:
     of = call.this
     position = _POSITIONS.get(type(of))
     if position is not None and position.is_rank:
         sql.only(of, ())
         return position, Aggregated(None, agg.first, types.BIGINT)
     if position is not None:
-        has_offset = position in (Position.BEFORE, Position.AFTER)
+        has_offset = position in (FramePosition.BEFORE, FramePosition.AFTER)
         sql.only(of, ("this", "offset") if has_offset else ("this",))
         value = compiler.compile(of.this)
         return position, Aggregated(value, agg.first, value.type)

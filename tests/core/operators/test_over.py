@@ -19,7 +19,7 @@ from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import Columns, FrameState, MergedFrame
 from rheos.core.operators.over.by_time import OverColumns, OverFunction
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
-from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.positions import FramePosition
 from rheos.core.operators.over.stored import pack, unpack
 from tests.core.aggregates.oracle import CASES, exact_sum, same
 
@@ -27,10 +27,10 @@ SCHEMA = pa.schema({"v": pa.int64()})
 FUNCTIONS: dict[str, OverFunction] = {
     name: kind("v") for name, kind in KINDS.items() if kind.can_frame()
 } | {
-    "first value": Position.FIRST,
-    "last value": Position.LAST,
-    "lag": Position.BEFORE,
-    "lead": Position.AFTER,
+    "first value": FramePosition.FIRST,
+    "last value": FramePosition.LAST,
+    "lag": FramePosition.BEFORE,
+    "lead": FramePosition.AFTER,
 }
 VALUES = st.one_of(st.none(), st.integers(-5, 5))
 ROWS = st.lists(st.tuples(st.integers(0, 12), VALUES), max_size=15)
@@ -50,13 +50,13 @@ def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
 def expected(name: str, values: list[Any], frame: FrameSpec) -> Any:
     """The result of a function over the values of a frame; of an aggregate, by its oracle."""
     match FUNCTIONS[name]:
-        case Position.FIRST:
+        case FramePosition.FIRST:
             return values[0]
-        case Position.LAST:
+        case FramePosition.LAST:
             return values[-1]
-        case Position() as position:
+        case FramePosition() as position:
             complete = len(values) == frame.rows
-            return values[0 if position is Position.BEFORE else -1] if complete else None
+            return values[0 if position is FramePosition.BEFORE else -1] if complete else None
     return CASES[name].expected([value for value in values if value is not None])
 
 
@@ -209,7 +209,7 @@ def test_sums_of_floats_that_leave_a_frame_leave_nothing_behind(by_rows: bool) -
 
 def test_rows_at_one_place_have_one_rank() -> None:
     def frames() -> MovingFrames:
-        ranks = [each.frame(0) for each in (Position.RANK, Position.DENSE_RANK)]
+        ranks = [each.frame(0) for each in (FramePosition.RANK, FramePosition.DENSE_RANK)]
         return MovingFrames(ranks, FrameSpec(by_rows=True, preceding=None))
 
     rows = [FrameRow(at, (at, at)) for at in (3, 3, 5, 8, 8, 9)]

@@ -52,7 +52,7 @@ from rheos.core.errors import InputError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
-from rheos.core.operators.over.positions import Position
+from rheos.core.operators.over.positions import FramePosition
 from rheos.core.operators.over.stored import pack, restore_folded, unpack
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
@@ -60,7 +60,7 @@ from rheos.core.state.key_limit import KeyContents
 
 _MICROS = 1000
 
-OverFunction: TypeAlias = Agg | Position
+OverFunction: TypeAlias = Agg | FramePosition
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class OverColumns:
         """Return what makes the state of each function over rows of `schema`."""
         frames = self.frames or (frame,) * len(self.functions)
         return [
-            function.frame(own.rows) if isinstance(function, Position) else _made(function, schema)
+            function.frame(own.rows) if isinstance(function, FramePosition) else _made(function, schema)
             for function, own in zip(self.functions, frames, strict=True)
         ]
 
@@ -100,7 +100,7 @@ class OverColumns:
 
 def label(function: OverFunction) -> str:
     """Return the name of a function. Ids of stored state are made of it."""
-    if isinstance(function, Position):
+    if isinstance(function, FramePosition):
         return function.value
     return function.kind.upper() + ("_POP" if getattr(function, "ddof", 1) == 0 else "")
 

@@ -11,7 +11,7 @@ from typing import Any
 from rheos.core.aggregates.frames import Columns, FrameState
 
 
-class Position(Enum):
+class FramePosition(Enum):
     """Functions by their result. For all of them, null is a value as any other."""
 
     FIRST = "FIRST"
@@ -30,17 +30,17 @@ class Position(Enum):
     @property
     def is_rank(self) -> bool:
         """Whether it ranks rows by what they are ordered by."""
-        return self in (Position.RANK, Position.DENSE_RANK)
+        return self in (FramePosition.RANK, FramePosition.DENSE_RANK)
 
     def frame(self, rows: int) -> Callable[[], FrameState]:
         """Return what makes the state. `rows` is the number of rows in a complete frame."""
         match self:
-            case Position.FIRST | Position.LAST:
-                return partial(PositionFrame, 0 if self is Position.FIRST else -1, 1)
-            case Position.BEFORE | Position.AFTER:
-                return partial(PositionFrame, 0 if self is Position.BEFORE else -1, rows)
-            case Position.RANK | Position.DENSE_RANK:
-                return partial(RankFrame, self is Position.DENSE_RANK)
+            case FramePosition.FIRST | FramePosition.LAST:
+                return partial(PositionFrame, 0 if self is FramePosition.FIRST else -1, 1)
+            case FramePosition.BEFORE | FramePosition.AFTER:
+                return partial(PositionFrame, 0 if self is FramePosition.BEFORE else -1, rows)
+            case FramePosition.RANK | FramePosition.DENSE_RANK:
+                return partial(RankFrame, self is FramePosition.DENSE_RANK)
 
 
 class PositionFrame(FrameState):
