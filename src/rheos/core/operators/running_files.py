@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rheos.core.operators.running_disk import DiskRunningState, stored_entries
+from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_state import KeptAggregates
 from rheos.core.operators.running_values import DiskValues
 from rheos.core.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
 from rheos.core.protocol.state_config import MIB
 from rheos.core.state.rocksdb.database import Database
 from rheos.core.state.rocksdb.files import FileSets, open_sets
+from rheos.core.state.rocksdb.packed_entries import PackedEntries
 
 _VIEW_BYTES = 4 * MIB
 
@@ -105,9 +106,9 @@ def tables_of_sets(
     database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
     try:
         for name, of in states.items():
-            found = stored_entries(of, database, name)
+            found = PackedEntries.stored(database, name, len(of.keys))
             if found is not None:
-                yield from ((name, table) for table in found[0].tables(database, groups))
+                yield from ((name, table) for table in found.tables(database, groups))
     finally:
         database.close()
         shutil.rmtree(database.folder, ignore_errors=True)
@@ -125,6 +126,6 @@ class _View:
     def tables(self, name: str) -> Iterator[pa.Table]:
         """Reads with a database of its own: it runs beside others, on any thread."""
         with closing(Database(self._folder, _VIEW_BYTES, read_only=True)) as database:
-            found = stored_entries(self._states[name], database, name)
+            found = PackedEntries.stored(database, name, len(self._states[name].keys))
             assert found is not None, "what was opened has declared its state"
-            yield from found[0].tables(database, self._groups)
+            yield from found.tables(database, self._groups)

@@ -31,6 +31,7 @@ from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.parts import DeltaChain, keyed_part
+from rheos.core.state.rocksdb.packed_entries import KEY
 from rheos.core.state.slots import Slots
 
 ONE_BY_ONE_ROWS = 96
@@ -39,7 +40,6 @@ ONE_BY_ONE_ROWS = 96
 _FEWEST = 1024
 """Fewer keys than that are not worth being forgotten."""
 
-KEY = "key."
 AGG = "agg."
 PIECE_ROWS = 1 << 19
 """Of a table of a snapshot: so many are sorted within the processor's cache, and none is large beside

@@ -60,9 +60,8 @@ class DiskValues(DiskRunningState):
     def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
         """As in memory."""
         self.flush()
-        groups = self._of.groups(others, self._max_parallelism)
-        left_out = {*self.entries.places(others, groups).to_pylist()}
-        starts = self.entries.places(keys, self._of.groups(keys, self._max_parallelism))
+        left_out = {*self.entries.places(others, self._max_parallelism).to_pylist()}
+        starts = self.entries.places(keys, self._max_parallelism)
         found = [self._best(start, left_out, greatest=greatest) for start in starts.to_pylist()]
         there = [place for place in found if place is not None]
         number = np.cumsum([place is not None for place in found]) - 1

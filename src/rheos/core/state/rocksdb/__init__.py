@@ -8,5 +8,6 @@ handles.py    what the user's function gets
 timers.py     timers by time, of which only the next are in memory
 files.py      a snapshot's files, and a database out of those of old subtasks
 rows.py       the canonical rows, which every backend reads
+packed_entries.py  rows of columns as entries: those of running aggregates
 backend.py    all of it behind the contract of keyed state
 """
