@@ -168,7 +168,7 @@ def test_what_fails_is_shown_and_looked_into(job: int) -> None:
     [
         (["--from", "first"], "--from 'first' is no checkpoint"),
         (["--from", "77"], "keeps no checkpoint 77"),
-        (["--until", "1"], "checkpoint 1 is not behind checkpoint 1"),
+        (["--until", "1"], "checkpoint 1 is not after checkpoint 1"),
     ],
 )
 def test_wrong_checkpoints_are_refused(job: int, arguments: list[str], says: str) -> None:

@@ -188,7 +188,7 @@ def test_an_error_is_the_last_step_and_has_its_row(kept: list[int]) -> None:
     [
         ({"key": "nobody"}, "there is no key user='nobody'"),
         ({"from_checkpoint": 999}, "keeps no checkpoint 999"),
-        ({"from_checkpoint": 2, "until": 1}, "checkpoint 1 is not behind checkpoint 2"),
+        ({"from_checkpoint": 2, "until": 1}, "checkpoint 1 is not after checkpoint 2"),
         ({"operator": "orders"}, r"job.py:\d+: operator 'orders': the operator is not keyed"),
         ({"operator": "none"}, "the job has no operator 'none'"),
         ({"operator": None}, "2 operators are keyed so that 'ada' fits"),

@@ -18,8 +18,8 @@ from rheos.core.protocol.elements import IterationMark
 
 
 class IterationMarkMerger:
-    """The laps of the channels of one input. Those of other channels never bring any: these must have
-    ended before a lap goes on, which the caller sees to."""
+    """Merges the marks of the loop's channels in one input. Other channels carry no such marks; they
+    must have ended before a mark is forwarded, which the caller ensures."""
 
     def __init__(self, lanes: Collection[int]) -> None:
         """`lanes` are the channels of the loop."""

@@ -34,7 +34,7 @@ class LoopRoom:
                 f"{self._capacity:,} may",
                 site=self._head.site,
                 operator=self._head.name,
-                hint="the body sends more rows round than it gets: have it send fewer, or give the "
+                hint="the body returns more rows to the loop than it takes: return fewer, or give the "
                 "loop more room: iterate(body, capacity=...)",
             )
 

@@ -1,4 +1,4 @@
-"""Which operator is debugged, and which key of it."""
+"""The operator that is debugged, and the key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyOfOperator:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Of the key, by column."""
+        """The values of the key, by column."""
         parts = (self.key,) if len(self.columns) == 1 else self.key
         return dict(zip(self.columns, parts, strict=True))
 
@@ -157,7 +157,7 @@ def rows_of_key(batch: Batch, port: PortType, key: Key) -> Batch:
 
 
 def same_value(column: pa.Array | pa.ChunkedArray, value: Any) -> pa.Array:
-    """Where the column has the value. NaN is itself."""
+    """Return in which rows the column has the value. NaN equals NaN."""
     if value != value:
         return pc.is_nan(column)
     return pc.equal(column, pa.scalar(value, column.type))

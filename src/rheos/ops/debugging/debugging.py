@@ -1,9 +1,10 @@
-"""One key of a job, brought here and replayed: `debug`.
+"""Copies one key of a job into this process, and replays it: `debug`.
 
-The job's checkpoint is copied, as far as the key's operator and what stands before it need it; its
-input from there on is written to tapes, as for a fork. What comes to the operator for the key is taken
-down in a simulated world; then the operator alone is called for it, with the state of the key, as often
-as is asked for. Nothing of the job is opened for writing.
+The job's checkpoint is copied, as far as the key's operator and the operators before it need it. Its
+input from there on is recorded on tapes, as for a fork. The operators before the key's operator run
+over the tapes, and everything that reaches it for the key is recorded. Then the operator alone is
+called, with the state of the key, as often as the caller asks. Nothing of the job is opened for
+writing.
 """
 
 from __future__ import annotations
@@ -62,31 +63,31 @@ class Debugged:
     until: int | None
     """The checkpoint up to which input was read; None: all that there was."""
     rows_read: Mapping[str, int]
-    """How many rows of each source were read, by its name."""
+    """Number of rows read from each source, by its name."""
     rows: int
-    """How many of them came to the operator for the key."""
+    """Number of rows of them that reached the operator for the key."""
     state: KeyState
-    """What the checkpoint has of the key."""
+    """State of the key in the checkpoint."""
     inputs: int
-    """How many the operator has."""
+    """Number of inputs of the operator."""
     calls: bool
     """Whether it is a function that is called for each row and timer, and can be stepped into."""
     unread: list[str]
     """States of the operator that cannot be shown, and why."""
     reservations: list[Reservation]
-    """Where what is replayed need not be what ran."""
+    """Reasons why the replay may differ from the job."""
     clock_ms: int
-    """The wall clock of functions: it stands where the checkpoint was completed."""
+    """The wall clock of functions: the time at which the checkpoint was completed."""
     clock_off_ms: int | None
-    """How much later it may have been in the job; None where that is not known."""
+    """Time by which the clock of the job may have been later; None if it is not known."""
     deviation: tuple[StateChange, ...] | None = None
-    """What differs between the replayed state, `before`, and that of the checkpoint `until`, `after`:
-    nothing, where what was replayed is what ran. None before a replay has come to its end, and where
-    there is nothing to compare."""
+    """Difference between the replayed state, `before`, and that of the checkpoint `until`, `after`;
+    empty if the replay equals the job. None before a replay has ended, and if there is nothing to
+    compare."""
     clock_timers_ms: tuple[int, ...] = ()
     """The timers of the key by the wall clock, as the last replay left them: here they do not fire."""
     origin: _Origin = field(repr=False, kw_only=True)
-    """What a replay is made of."""
+    """The parts of a replay."""
 
     def __iter__(self) -> Iterator[DebugStep]:
         """Ends early where somebody quits the debugger within the function."""
@@ -94,9 +95,9 @@ class Debugged:
             yield from self.steps()
 
     def steps(self, listener: ReplayListener | None = None) -> Iterator[DebugStep]:
-        """`listener` is told before a step's function is called, and behind it. An error of the
-        function is in the last step; one of what stands before the operator is raised, and so is
-        ReplayStoppedError."""
+        """Yield the steps. `listener` is notified before and after the function of each step is called.
+        An error of the function is in the last step. Raises errors of operators before the operator,
+        and ReplayStoppedError."""
         origin = self.origin
         with working_as(origin.started):
             replica = Replica(origin.keyed, origin.plan, origin.begin)
@@ -190,7 +191,7 @@ def debug(
         if not state and not came.rows:
             raise ConfigurationError(
                 f"there is no key {_text(keyed)}: checkpoint {_number(begin)} has no state of it, and "
-                "no row of it was read behind that",
+                "no row of it was read after that",
                 site=keyed.planned.site,
                 operator=keyed.planned.name,
                 hint="look whether it is spelled as in the data, and whether its rows were late or are "
@@ -235,7 +236,7 @@ def _text(keyed: KeyOfOperator) -> str:
 def _check_order(begin: CopiedCheckpoint, end: CopiedCheckpoint) -> None:
     if _number(end) <= _number(begin):
         raise ConfigurationError(
-            f"checkpoint {_number(end)} is not behind checkpoint {_number(begin)}",
+            f"checkpoint {_number(end)} is not after checkpoint {_number(begin)}",
             hint="give --from an earlier checkpoint than --until",
         )
 
@@ -248,8 +249,8 @@ def _delivered(
     begin: CopiedCheckpoint,
     end: CopiedCheckpoint | None,
 ) -> tuple[Delivered, dict[OperatorId, Tape]]:
-    """What comes to the operator; and the tapes of the sources that lead to it, as far as they tell of
-    themselves: their files are gone."""
+    """Return what reaches the operator, and the tapes of the sources that lead to it. The files of the
+    tapes are removed; their descriptions remain."""
     state = state_of(begin)
     later = {} if end is None else state_of(end)
     tapes: dict[OperatorId, Tape] = {}

@@ -32,7 +32,7 @@ _ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Rows:
-    """Of the key, or of a port without keys."""
+    """Rows of the key, or of a port without keys."""
 
     port: int
     batch: Batch
@@ -54,7 +54,7 @@ Delivery: TypeAlias = Rows | Risen
 class Delivered:
     deliveries: list[Delivery]
     error: RheosError | None
-    """What ended the program before the operator, where anything did."""
+    """The error that ended the program before the operator; None if there was no error."""
 
     @property
     def rows(self) -> int:
@@ -165,7 +165,7 @@ class _Tap(Operator):
     def _take(self, port: int, batch: Batch, *, in_flight: bool) -> Iterator[Out]:
         rows = rows_of_key(batch, self.ctx.ports[port], self._spec.key)
         if rows.num_rows:
-            # A filter that drops nothing gives the batch itself, whose memory is not the key's.
+            # A filter that drops nothing returns the batch itself, with the memory of all keys.
             rows = pa.RecordBatch.from_arrays(
                 [column.take(pa.array(range(rows.num_rows))) for column in rows.columns],
                 schema=rows.schema,

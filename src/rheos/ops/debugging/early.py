@@ -1,7 +1,7 @@
-"""Where the rows of other keys are left out before they come to the operator: as near to the source as
-the program shows that the key's columns stay what they are.
+"""Filters out the rows of other keys before they reach the operator: as close to the source as the
+program shows that the key's columns do not change.
 
-Event time is decided by all rows of a split, so it is behind that at the earliest.
+All rows of a split decide its event time, so the filter is after that at the earliest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _EarlySpec(OperatorSpec):
 
 
 class _Early(Operator):
-    """Of an operator without state."""
+    """Filters the input of an operator without state."""
 
     def __init__(self, ctx: OperatorContext, spec: _EarlySpec) -> None:
         super().__init__(ctx)

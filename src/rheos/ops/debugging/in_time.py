@@ -35,13 +35,13 @@ from rheos.ops.forks.tape import Tape, TapedSource
 
 _ROWS = 1024
 _FEW_ROWS = 20_000
-"""Of tapes with up to so many rows, they are played one by one where splits alternate. Of longer ones
-some come together: a turn has more rows the more there are."""
+"""Tapes of up to this many rows are played row by row if splits alternate. For longer tapes the number
+of rows in a turn grows with the length."""
 
 
 @dataclass
 class Turns:
-    """Which split is next, over all sources that go by a column of time."""
+    """The next split, of all sources that have event time in a column."""
 
     next_ms: dict[tuple[OperatorId, str], int] = field(default_factory=dict)
     """The time of the next row, of each that is open."""
@@ -88,7 +88,7 @@ class _InTimeReader(WrappedReader):
         self._rows: Batch | None = None
         self._times: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._other: Polled | None = None
-        """What comes in the place of rows."""
+        """Result of the next poll if it has no rows."""
         self._fill()
 
     def _fill(self) -> None:

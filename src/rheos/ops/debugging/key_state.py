@@ -43,7 +43,7 @@ _WINDOW = ("window_start", "window_end")
 
 @dataclass(frozen=True)
 class StateRows:
-    """Of one state, without the columns of the key."""
+    """The rows of one state, without the columns of the key."""
 
     rows: Sequence[Row]
     place: tuple[str, ...] | None
@@ -56,7 +56,7 @@ KeyState: TypeAlias = Mapping[str, StateRows]
 
 @dataclass(frozen=True)
 class StateChange:
-    """Of one row of state."""
+    """The change of one row of state."""
 
     state: str
     before: Row | None
@@ -66,7 +66,7 @@ class StateChange:
 
 
 def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
-    """What became of the rows of each state."""
+    """Return the changes of the rows of each state."""
     nothing = StateRows((), None)
     return tuple(
         change
@@ -124,13 +124,14 @@ class KeyStates:
         self._shapes = state_shapes([keyed.planned]).get(keyed.planned.id, {})
         self._parts = list(keyed.values.values())
         self.unread: set[str] = set()
-        """Those that cannot be shown, and why."""
+        """States that cannot be shown, and why."""
         self._last: dict[str, StateRows] = {}
         self._entries: dict[str, dict[_Entry, Row]] = {}
-        """Of states of `_BY_ENTRY`: the row of each entry that is the key's."""
+        """For states of `_BY_ENTRY`: the row of each entry of the key."""
 
     def of_key(self, state: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """What of restored tables is the key's. What is not by key is left as it is."""
+        """Return the part of restored tables that belongs to the key. State without keys is not
+        changed."""
         shape = self._shapes.get(state)
         for table in tables:
             yield table if shape is None or not shape.key else self._filtered(table, shape)
@@ -199,7 +200,7 @@ class KeyStates:
         return [kept[entry] for entry in sorted(kept)]
 
     def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row | None]:
-        """None stands for those of other keys."""
+        """Return a value for each row; None for rows of other keys."""
         names = [field.name for field in shape.key[: len(self._parts)]]
         for row in table.to_pylist():
             is_own = _same([row[name] for name in names], self._parts)

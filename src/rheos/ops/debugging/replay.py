@@ -1,4 +1,5 @@
-"""Replays what came to an operator for one key, and says what each row and timer made of its state."""
+"""Replays the rows that reached an operator for one key, and reports the effect of each row and timer
+on its state."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class StepKind(Enum):
     ROW = "row"
     """A row of the key, or of an input without keys."""
     TIMER = "timer"
-    """Of the key."""
+    """A timer of the key."""
     WATERMARK = "watermark"
     """Event time has come further, and an operator without a function of the key, such as windows, gave
     something or changed its state."""
@@ -32,7 +33,7 @@ class StepKind(Enum):
 
 @dataclass(frozen=True)
 class DebugStep:
-    """What one row or timer of a key made of its state, and what was given."""
+    """The effect of one row or timer of a key on its state, and the rows emitted."""
 
     number: int
     """From 1."""
@@ -41,42 +42,43 @@ class DebugStep:
     """The input of a row."""
     row: dict[str, Any] | None
     event_time_ms: int | None
-    """Of the row or timer."""
+    """Event time of the row or timer."""
     watermark_ms: int | None
-    """How far event time had come before it, as a function sees it; None: it had not begun."""
+    """Watermark before it, as a function sees it; None if event time had not begun."""
     before: KeyState
     after: KeyState
     out: tuple[GivenRow, ...]
     """The rows that the operator gave."""
     counted: dict[str, int]
-    """What it counted, such as `late`."""
+    """Counts of the operator in this step, such as `late`."""
     error: RheosError | None = None
     """It ended the job there."""
 
     @property
     def changes(self) -> tuple[StateChange, ...]:
-        """What it made of the key's state."""
+        """The changes of the key's state."""
         return changes(self.before, self.after)
 
 
 class ReplayListener:
-    """Is told of each step as it happens: before a function is called, and behind it."""
+    """Receives each step as it happens: before and after a function is called."""
 
     def before(self, call: WatchedCall, state: KeyState) -> None:
         """`state` is what the key has."""
 
     def after(self, step: DebugStep) -> None:
-        """Of every step, also of those that call no function."""
+        """Receive every step, also a step that called no function."""
 
 
 def watched_core(operator: Operator) -> KeyedCore | None:
-    """What calls the function of the operator for each row and timer; None where there is none."""
+    """Return the part of the operator that calls its function for each row and timer; None if it has
+    none."""
     core = operator.core if isinstance(operator, KeyedFunctionOperator) else None
     return core if isinstance(core, KeyedCore) else None
 
 
 class KeyReplay(CallWatcher):
-    """Of one replica, once."""
+    """A single replay of one replica."""
 
     def __init__(self, replica: Replica, delivered: Delivered, listener: ReplayListener) -> None:
         self._replica = replica
@@ -85,10 +87,10 @@ class KeyReplay(CallWatcher):
         self._state = replica.state()
         self._counters = replica.counters
         self._steps: deque[DebugStep] = deque()
-        """Of what was delivered last."""
+        """The steps of the last delivery."""
         self._number = 0
         self._call: WatchedCall | None = None
-        """That is under way, or has failed."""
+        """The current call, or the one that has failed."""
         core = watched_core(replica.operator)
         self._watches = core is not None
         """Whether calls are watched; else what an operator makes of a row is one step."""
@@ -96,8 +98,8 @@ class KeyReplay(CallWatcher):
             watch(core, self)
 
     def steps(self) -> Iterator[DebugStep]:
-        """An error of the function is in the last step. One of what stands before the operator is
-        raised, behind the rows that came before it."""
+        """Yield the steps. An error of the function is in the last step. An error of an operator before
+        the operator is raised after the rows that precede it."""
         for delivery in self._delivered.deliveries:
             for piece in _pieces(delivery):
                 error = self._drive(piece)
@@ -141,8 +143,8 @@ class KeyReplay(CallWatcher):
                 assert_never(piece)
 
     def _shows(self, piece: Delivery, out: Sequence[GivenRow]) -> bool:
-        """Whether what was delivered is a step, though no call was watched: a row that waits for its
-        time is none, and one that was late is."""
+        """Return whether the delivery is a step although no call was watched. A row that waits for its
+        time is not a step; a late row is one."""
         if out or self._counters != self._replica.counters:
             return True
         if isinstance(piece, Rows):
@@ -220,5 +222,5 @@ def _pieces(delivery: Delivery) -> Iterator[Delivery]:
 
 
 def _hidden(batch: Batch, name: str) -> int | None:
-    """Of a batch of one row."""
+    """Return a hidden column of a batch of one row."""
     return batch.column(name)[0].as_py() if name in batch.schema.names else None

@@ -42,7 +42,7 @@ class Replica:
         clock = SimClock()
         clock.jump(entry.completed_ms - clock.now_ms())
         self.clock = clock
-        """Of its functions: it stands where the checkpoint was completed."""
+        """The clock of its functions: it stays at the completion of the checkpoint."""
         self.keyed = keyed
         contexts = OperatorContexts(
             job=checkpoint.savepoint.job,
@@ -68,7 +68,8 @@ class Replica:
         self.operator.open(of_key)
 
     def _without_files(self, restored: dict[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
-        """What a database has written only the operator itself can read."""
+        """Return state that a database has written as tables: only the operator itself can read its
+        files."""
         reads = self._made()
         try:
             reads.open(restored)
@@ -82,7 +83,7 @@ class Replica:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What it has counted, such as late rows."""
+        """The counts of the operator, such as late rows."""
         return dict(self._context.counters)
 
     @property

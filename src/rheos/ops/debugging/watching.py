@@ -37,17 +37,17 @@ class GivenRow:
 
 @dataclass
 class WatchedCall:
-    """Of a function, for one row or timer."""
+    """A call of a function for one row or timer."""
 
     kind: CallKind
     method: Callable[..., Any]
-    """Of the user."""
+    """The user's method."""
     port: int | None
-    """Of a row."""
+    """The input of a row; None for a timer."""
     record: Any
     """As the function is given it; None for a timer."""
     event_time_ms: int | None
-    """Of the row, or of the timer."""
+    """Event time of the row or timer."""
     watermark_ms: int
     """As the function sees it."""
     out: list[GivenRow] = field(default_factory=list)
@@ -71,7 +71,7 @@ class CallWatcher(Protocol):
 
 
 def watch(core: KeyedCore, watcher: CallWatcher) -> None:
-    """From now on `watcher` is told of each call."""
+    """Notify `watcher` of each call from now on."""
     _Watched(core, watcher)
 
 
@@ -108,7 +108,7 @@ class _Watched:
             self._failed(call, error)
             raise
         if given is None or is_single(given):
-            # What is no iterable is said by whoever asked for one.
+            # The caller reports a result that is not iterable.
             self._end(call)
             return given
         return self._taken(call, given)
@@ -145,8 +145,8 @@ class _Watched:
 
 
 def as_row(record: Any, schema: pa.Schema, kind: type | None) -> dict[str, Any]:
-    """The record by the visible columns; as it is, by no name, where it does not have them: who takes
-    it says so."""
+    """Return the record by the visible columns. If it does not have them, return it under an empty
+    name: the operator raises the error."""
     collector = RecordCollector(visible(schema), kind)
     try:
         collector.add(record)

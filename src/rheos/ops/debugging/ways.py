@@ -1,4 +1,4 @@
-"""Which operators of a plan rows come through, on their way to one of them."""
+"""The operators of a plan that lead to one of them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
         found |= left
     if planned.id in found:
         raise ConfigurationError(
-            "the operator stands in a loop: what comes to it depends on what it has given",
+            "the operator is part of a loop: its input depends on its output",
             site=planned.site,
             operator=planned.name,
-            hint="debug one before or behind the loop, or simulate the program: rheos.testing.simulate",
+            hint="debug one before or after the loop, or simulate the program: rheos.testing.simulate",
         )
     return found
