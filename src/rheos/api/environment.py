@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import uuid
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
 from rheos.api.resolve import resolve
+from rheos.api.runtime_choice import RuntimeChoice, choose_runtime
 from rheos.api.settings import SettingArguments, Settings
 from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
@@ -24,7 +24,7 @@ from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected import with_rows_ahead
-from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.errors import ProgramError
 from rheos.core.graph import render
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Graph, Input, Node, StreamType
@@ -32,8 +32,6 @@ from rheos.core.graph.parameters import Parameters
 from rheos.core.graph.validate import (
     check_columns,
     check_graph,
-    ingesting_sources,
-    loop_heads,
     unbounded_sources,
 )
 from rheos.core.graph.windows import Watermark
@@ -46,16 +44,11 @@ from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
 from rheos.core.site import call_site, located
 from rheos.runtimes.job import JobResult
-from rheos.runtimes.job_handle import JobHandle, Runtime
+from rheos.runtimes.job_handle import JobHandle
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
     from rheos.sql.session import SqlSession
-
-_RUNTIMES = {
-    "continuous": ("rheos.runtimes.continuous.runtime", "ContinuousRuntime"),
-    "batch": ("rheos.runtimes.batch.runtime", "BatchRuntime"),
-}
 
 _SEE_SPARK = '\nexplain(format="spark") shows what Spark makes of it.\n'
 
@@ -314,8 +307,9 @@ class Environment:
         """The logical plan, and how the stream would run by itself."""
         end = Node(0, "result", None, call_site(), SinkSpec(CollectSink()), (stream._port,), {})
         graph = self._program.ending_in(end)
-        plan = self._plan_of(graph, "explain")
-        return f"{logical}\n{explain.text(plan, self._runtime_name(graph))}"
+        choice = choose_runtime(self._runtime, graph)
+        plan = self._plan_of(graph, "explain", choice)
+        return f"{logical}\n{explain.text(plan, str(choice))}"
 
     def sql_script(self, statements: str) -> None:
         """Adds what the statements of a text say: tables, views, and what is written to which table.
@@ -361,8 +355,7 @@ class Environment:
         if said.capture:
             raise overrides.ProgramCaptured(self, name)
         with located(call_site()):
-            graph, plan = self._plan(name)
-            runtime = self._choose(graph)
+            graph, plan, choice = self._plan(name)
             config = replace(
                 self._config,
                 job=self._job_id(name),
@@ -370,7 +363,7 @@ class Environment:
                 standby=said.standby,
             )
             listener = None if said.listener is None else said.listener(name)
-            handle = runtime.submit(plan, config, listener)
+            handle = choice.make(self._config, said).submit(plan, config, listener)
         self._program.executed(graph)
         if said.submitted is not None:
             said.submitted(handle)
@@ -385,25 +378,24 @@ class Environment:
         - "spark": of a batch job, what Spark makes of it. This one needs a Spark session.
         """
         with located(call_site()):
-            graph, plan = self._plan(name)
-            runtime = self._runtime_name(graph)
+            graph, plan, choice = self._plan(name)
             if format == "mermaid":
                 return explain.mermaid(plan)
             if format == "plan":
-                return explain.text(plan, runtime)
+                return explain.text(plan, str(choice))
             if format == "text":
-                spark = _SEE_SPARK if _is_batch(runtime) else ""
-                return f"{render.text(graph)}\n{explain.text(plan, runtime)}{spark}"
+                spark = _SEE_SPARK if choice.is_batch else ""
+                return f"{render.text(graph)}\n{explain.text(plan, str(choice))}{spark}"
             if format == "spark":
-                return self._spark_plan(plan, runtime)
+                return self._spark_plan(plan, choice)
             raise ProgramError(
                 f"format={format!r} is not known", hint='write "text", "plan", "mermaid" or "spark"'
             )
 
-    def _spark_plan(self, plan: PhysicalPlan, runtime: str) -> str:
-        if not _is_batch(runtime):
+    def _spark_plan(self, plan: PhysicalPlan, choice: RuntimeChoice) -> str:
+        if not choice.is_batch:
             raise ProgramError(
-                f"a batch job becomes a plan of Spark's, and this program runs as {runtime}",
+                f"a batch job becomes a plan of Spark's, and this program runs as {choice}",
                 hint='run it with runtime="batch", or write format="plan"',
             )
         from rheos.runtimes.batch.runtime import spark_plan
@@ -417,10 +409,11 @@ class Environment:
                 f"the source {endless[0].name!r} never ends, and a DataFrame holds all rows",
                 hint="bound the source; or write the stream to a sink, and have Spark read from there",
             )
+        choice = choose_runtime(self._runtime, graph)
         if self._runtime not in ("auto", "batch"):
             raise ProgramError(
                 "a stream becomes a DataFrame in the batch runtime alone, and this environment says "
-                f"runtime={self._runtime_name(graph)!r}",
+                f"runtime={str(choice)!r}",
                 hint='make the stream in rh.Environment(runtime="batch"); or write it to a sink, and '
                 "have Spark read from there",
             )
@@ -429,7 +422,7 @@ class Environment:
 
         config = replace(self._config, job=JobId("dataframe"))
         session = get_session(config, self._parallelism)
-        plan = self._plan_of(graph, "to_dataframe")
+        plan = self._plan_of(graph, "to_dataframe", choice)
         return to_dataframe(
             session,
             plan,
@@ -455,15 +448,15 @@ class Environment:
                     '`if __name__ == "__main__":`',
                 )
 
-    def _plan(self, name: str) -> tuple[Graph, PhysicalPlan]:
+    def _plan(self, name: str) -> tuple[Graph, PhysicalPlan, RuntimeChoice]:
         if not isinstance(name, str) or not name.strip():
             raise ProgramError(f"the name of a job is a text that is not empty, not {name!r}")
         graph = self._program.graph()
-        return graph, self._plan_of(graph, name)
+        choice = choose_runtime(self._runtime, graph)
+        return graph, self._plan_of(graph, name, choice), choice
 
-    def _plan_of(self, graph: Graph, name: str) -> PhysicalPlan:
+    def _plan_of(self, graph: Graph, name: str, choice: RuntimeChoice) -> PhysicalPlan:
         check_graph(graph)
-        batch = _is_batch(self._runtime_name(graph))
         return make_plan(
             graph,
             name=name,
@@ -472,93 +465,9 @@ class Environment:
             context=JobContext(name, self._parameters, self._files),
             # A batch job shuffles the state of its windows, whatever their keys, and knows of any
             # operator what it needs.
-            two_phases=not batch,
-            prunes=not batch,
+            two_phases=not choice.is_batch,
+            prunes=not choice.is_batch,
         )
-
-    def _runtime_name(self, graph: Graph) -> str:
-        """How the runtime is called that would run the program, and why where that was not said."""
-        if not isinstance(self._runtime, str):
-            return type(self._runtime).__name__
-        if self._runtime != "auto":
-            return self._runtime
-        endless = unbounded_sources(graph)
-        if endless:
-            return f"continuous (as {endless[0].name!r} never ends)"
-        if loops := loop_heads(graph):
-            return f"continuous (as {loops[0].name!r} sends rows round)"
-        if ingesting := ingesting_sources(graph):
-            return f"continuous (as {ingesting[0].name!r} goes by when rows are read)"
-        return "batch (as every source is bounded)"
-
-    def _choose(self, graph: Graph) -> Runtime:
-        if not isinstance(self._runtime, str):
-            return self._runtime
-        endless = unbounded_sources(graph)
-        chosen = self._runtime
-        if chosen == "auto":
-            goes_on = endless or loop_heads(graph) or ingesting_sources(graph)
-            chosen = "continuous" if goes_on else "batch"
-        if chosen == "batch" and endless:
-            raise ProgramError(
-                "the source never ends, and the batch runtime reads all of its input",
-                hint='run it with runtime="continuous", or bound the source '
-                "(a topic by end=, a folder by leaving discover= out)",
-            ).located(site=endless[0].site, operator=endless[0].name)
-        until_ms = overrides.current().until_ms
-        if overrides.current().until_now:
-            self._check_until_now(chosen)
-        if overrides.current().standby:
-            self._check_standby(chosen)
-        if self._config.scaling is not None and chosen == "batch":
-            raise ConfigurationError(
-                "a batch job does not run long enough for its parallelism to follow the load",
-                hint='give a number; or run it with runtime="continuous"',
-            )
-        if chosen == "simulated":
-            from rheos.runtimes.simulated.runtime import SimulatedRuntime
-
-            # It lives within a call: nobody could ask it anything.
-            return SimulatedRuntime(until_ms=until_ms)
-        if until_ms is not None:
-            raise ConfigurationError(
-                f"--for is a length of virtual time, and the {chosen} runtime has none",
-                hint="write --runtime simulated beside it; a job that runs is ended with "
-                "`rheos stop --drain`",
-            )
-        module, runtime_class = _RUNTIMES[chosen]
-        from rheos.ops.control.controlled import ControlledRuntime, RealRuntime
-
-        runtime: RealRuntime = getattr(importlib.import_module(module), runtime_class)()
-        return ControlledRuntime(chosen, runtime)
-
-    def _check_until_now(self, runtime: str) -> None:
-        """A run in batch reads what is there in any case."""
-        if runtime == "simulated":
-            raise ConfigurationError(
-                "--until now goes on where the last run was, and a simulated job leaves nothing behind",
-                hint="leave out --runtime simulated; or write --for 10m in place of --until now",
-            )
-        if runtime == "continuous" and self._config.checkpoint_dir is None:
-            raise ConfigurationError(
-                "--until now goes on where the last run was, and nothing says where that is kept",
-                hint='give the job a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
-                "--checkpoint-dir",
-            )
-
-    def _check_standby(self, runtime: str) -> None:
-        if runtime != "continuous":
-            raise ConfigurationError(
-                f"--standby goes on with a job whose driver was lost, and a {runtime} job begins anew",
-                hint='write --runtime continuous, or runtime="continuous"; or leave out --standby',
-            )
-        if self._config.checkpoint_dir is None:
-            raise ConfigurationError(
-                "--standby goes on from the checkpoints of the driver that was lost, and nothing says "
-                "where they are",
-                hint="give the job a checkpoint directory that both drivers reach: "
-                'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
-            )
 
     def _job_id(self, name: str) -> JobId:
         """The same for each start of a job whose log is kept; otherwise one of its own."""
@@ -582,11 +491,6 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
             )
         found[name] = str(place)
     return found
-
-
-def _is_batch(runtime: str) -> bool:
-    """Of what `_runtime_name` gives."""
-    return runtime.split()[0] in ("batch", "BatchRuntime")
 
 
 def _signature() -> inspect.Signature:

@@ -1,0 +1,122 @@
+"""The runtime that a program runs in: decided once, from the setting and the program's sources."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from rheos.api.overrides import Overrides
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.graph.nodes import Graph, Node
+from rheos.core.graph.validate import ingesting_sources, loop_heads, unbounded_sources
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_handle import Runtime
+
+_MODULES = {
+    "continuous": ("rheos.runtimes.continuous.runtime", "ContinuousRuntime"),
+    "batch": ("rheos.runtimes.batch.runtime", "BatchRuntime"),
+}
+
+
+@dataclass(frozen=True)
+class RuntimeChoice:
+    """The runtime of a program, and the reason."""
+
+    name: str
+    """"continuous", "batch" or "simulated"; for a runtime object, the name of its class."""
+    reason: str = ""
+    """The reason if the setting is "auto", for people: "as every source is bounded"."""
+    given: Runtime | None = None
+    """The runtime object that the user passed."""
+    endless: Node | None = None
+    """The first source that never ends."""
+
+    @property
+    def is_batch(self) -> bool:
+        return self.name in ("batch", "BatchRuntime")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})" if self.reason else self.name
+
+    def make(self, config: JobConfig, overrides: Overrides) -> Runtime:
+        """Return the runtime for a job. Raises ProgramError or ConfigurationError if the program or the
+        job's settings do not fit it."""
+        if self.given is not None:
+            return self.given
+        if self.is_batch and self.endless is not None:
+            raise ProgramError(
+                "the source never ends, and the batch runtime reads all of its input",
+                hint='run it with runtime="continuous", or bound the source '
+                "(a topic by end=, a folder by leaving discover= out)",
+            ).located(site=self.endless.site, operator=self.endless.name)
+        if overrides.until_now:
+            self._check_until_now(config)
+        if overrides.standby:
+            self._check_standby(config)
+        if config.scaling is not None and self.is_batch:
+            raise ConfigurationError(
+                "a batch job does not run long enough for its parallelism to follow the load",
+                hint='give a number; or run it with runtime="continuous"',
+            )
+        if self.name == "simulated":
+            from rheos.runtimes.simulated.runtime import SimulatedRuntime
+
+            # It runs within one call, so it needs no control socket.
+            return SimulatedRuntime(until_ms=overrides.until_ms)
+        if overrides.until_ms is not None:
+            raise ConfigurationError(
+                f"--for is a length of virtual time, and the {self.name} runtime has none",
+                hint="write --runtime simulated beside it; a job that runs is ended with "
+                "`rheos stop --drain`",
+            )
+        from rheos.ops.control.controlled import ControlledRuntime
+
+        module, runtime_class = _MODULES[self.name]
+        return ControlledRuntime(self.name, getattr(importlib.import_module(module), runtime_class)())
+
+    def _check_until_now(self, config: JobConfig) -> None:
+        """Batch reads the available input in any case."""
+        if self.name == "simulated":
+            raise ConfigurationError(
+                "--until now goes on where the last run was, and a simulated job leaves nothing behind",
+                hint="leave out --runtime simulated; or write --for 10m in place of --until now",
+            )
+        if self.name == "continuous" and config.checkpoint_dir is None:
+            raise ConfigurationError(
+                "--until now goes on where the last run was, and nothing says where that is kept",
+                hint='give the job a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
+                "--checkpoint-dir",
+            )
+
+    def _check_standby(self, config: JobConfig) -> None:
+        if self.name != "continuous":
+            raise ConfigurationError(
+                "--standby goes on with a job whose driver was lost, and a "
+                f"{self.name} job begins anew",
+                hint='write --runtime continuous, or runtime="continuous"; or leave out --standby',
+            )
+        if config.checkpoint_dir is None:
+            raise ConfigurationError(
+                "--standby goes on from the checkpoints of the driver that was lost, and nothing says "
+                "where they are",
+                hint="give the job a checkpoint directory that both drivers reach: "
+                'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
+            )
+
+
+def choose_runtime(setting: str | Runtime, graph: Graph) -> RuntimeChoice:
+    """Return the runtime for a program. `setting` is "auto", the name of a runtime, or a runtime."""
+    endless = next(iter(unbounded_sources(graph)), None)
+    if not isinstance(setting, str):
+        return RuntimeChoice(type(setting).__name__, given=setting, endless=endless)
+    if setting != "auto":
+        return RuntimeChoice(setting, endless=endless)
+    if endless is not None:
+        reason = f"as {endless.name!r} never ends"
+    elif loops := loop_heads(graph):
+        reason = f"as {loops[0].name!r} sends rows round"
+    elif ingesting := ingesting_sources(graph):
+        reason = f"as {ingesting[0].name!r} goes by when rows are read"
+    else:
+        return RuntimeChoice("batch", "as every source is bounded")
+    return RuntimeChoice("continuous", reason, endless=endless)
