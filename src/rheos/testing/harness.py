@@ -1,8 +1,8 @@
 """Replays an operator's example in every way that must make no difference.
 
-What an operator gives must not depend on how its rows are cut into batches, on when its output is
-taken, on checkpoints, restores, or parallelism. So one script is replayed in many ways, and each must
-give the rows of the first.
+The output of an operator must not depend on how its rows are divided into batches, on when its output
+is taken, on checkpoints, restores, or parallelism. So one script is replayed in many ways, and each
+must emit the rows of the first.
 """
 
 from __future__ import annotations
@@ -70,13 +70,14 @@ _MAX_PARALLELISM = 16
 
 @dataclass(frozen=True)
 class OperatorExample:
-    """One operator, and what it is to be fed.
+    """One operator, and its input.
 
-    `transform` puts just one operator behind the stream it is given; what it returns is what is looked
-    at, by name where it is several streams. A step of `script` is a row, or `WatermarkMark(ms)`: the
-    rows after it have come with that watermark. At the end the watermark goes to the end of time.
+    `transform` applies a single operator to the stream that it is passed. The output is the stream that
+    it returns, or several by name. A step of `script` is a row, or `WatermarkMark(ms)`: the rows after
+    the mark arrive with that watermark. At the end the watermark rises to the end of time.
 
-    With `right` it is given two streams, and the rows of the second are steps `Right({...})`.
+    With `right`, `transform` is passed two streams, and the rows of the second are steps
+    `Right({...})`.
     """
 
     transform: Transform
@@ -85,7 +86,7 @@ class OperatorExample:
     on: str | None = None
     """The column of event time, where there is one."""
     right: pa.Schema | None = None
-    """The columns of the second stream; None where there is none."""
+    """Columns of the second stream; None if there is only one."""
     right_on: str | None = None
     """Its column of event time, where there is one."""
     last_by: tuple[str, ...] = ()
@@ -108,13 +109,13 @@ class ReplayMode:
     parallelisms: Sequence[int] = (1,)
     """To begin with, and after each restore in turn."""
     checkpoint_every: int = 0
-    """After so many steps; 0 never."""
+    """Number of steps between checkpoints; 0 for none."""
     restore_every: int = 0
-    """After so many checkpoints; 0 never."""
+    """Number of checkpoints between restores; 0 for none."""
     lose_every: int = 0
     """So many checkpoints later one is not kept, and the operator is notified."""
     from_savepoints: bool = False
-    """What is restored is a savepoint, taken with the checkpoint."""
+    """Whether a restore uses a savepoint that was taken with the checkpoint."""
     on_disk: bool = False
     """State has a local disk, and next to no memory: the backend is rocksdb."""
 
@@ -350,7 +351,7 @@ class _Run:
             )
 
     def _savepoint(self, snapshots: Sequence[Snapshot]) -> list[StateHandle]:
-        """What the operator gives for a savepoint with these snapshots, written."""
+        """Write what the operator returns for a savepoint with these snapshots."""
         handles = []
         for subtask, (op, snapshot) in enumerate(zip(self._subtasks, snapshots, strict=True)):
             writer = SavepointWriter(lambda: self._store, subtask, InlineIo(), state_format.encode)

@@ -53,7 +53,8 @@ from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
 
 ProgramOfStreams = Callable[..., DataStream | Mapping[str, DataStream]]
-"""What stands behind some streams: given them in order, it returns a stream, or several by name."""
+"""The part of a program after its sources: it takes streams in order, and returns a stream, or several
+by name."""
 
 IN = "in"
 """The name of the one input."""
@@ -67,21 +68,22 @@ _WAIT_US = 1000
 
 
 class Harness:
-    """One subtask of each operator of a program, in this thread, under a clock that the test sets.
+    """Runs a program in this thread, one subtask of each operator, under a clock that the test sets.
 
-    Rows, watermarks and the clock go through all operators before a call returns; what has come out is
-    there to be taken. Rows that a job would hand over the network keep their order here: how they may
-    meet otherwise is what `simulate` is for. A context manager; else it is to be closed.
+    Rows, watermarks and the clock pass through all operators before a call returns; then the test can
+    take the output. Rows keep the order in which they are sent between operators; `simulate` tries
+    other orders. The harness is a context manager; without `with`, close it.
 
     Args:
-        program: what is tested. It is given a stream for each input, and returns a stream, or several
-            by name.
+        program: the program under test. It is passed a stream for each input, and returns a stream,
+            or several by name.
         inputs: the columns of the stream: a dataclass, a pyarrow Schema, or a dict of names and types
-            (`{"user": str, "n": int}`). Of several streams: theirs, by name, in the program's order.
-        event_time: the column of event time, of each input that has it; or the columns, by the names
-            of their inputs; None: there is none. Rows raise no watermark by themselves.
-        start: the time by the clock as it begins, and where distances ("10s") are counted from.
-        parameters: what functions find in `ctx.parameters`.
+            (`{"user": str, "n": int}`). For several streams: their columns, by name, in the order of
+            the program's arguments.
+        event_time: the column of event time, of each input that has it; or a column for each input,
+            by name; None: no event time. Rows alone raise no watermark.
+        start: the initial time of the clock, from which distances ("10s") are counted.
+        parameters: the values of `ctx.parameters` in functions.
     """
 
     def __init__(
@@ -236,11 +238,11 @@ class Harness:
         return name
 
     def _read_by(self, name: str) -> OutputType:
-        """What the program reads as that input."""
+        """Return the type of that input."""
         return self._heads[name].operators[0].outputs[MAIN]
 
     def _stamped(self, name: str, rows: Batch) -> Batch:
-        """The rows as a source gives them, with their hidden columns."""
+        """Return the rows as a source emits them, with their hidden columns."""
         schema = self._read_by(name).schema
         columns = {field: rows.column(field) for field in rows.schema.names}
         on = self._times.get(name)
@@ -421,7 +423,7 @@ class _FedSource(SourceOperator):
 
 
 class _Taken:
-    """What has come out of the program."""
+    """The rows that the program has emitted."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

@@ -1,2 +1,2 @@
-"""What a changed program would have made of the input that a job is reading: both programs are run over
-it, beside the job, and their outputs compared."""
+"""Compares a job's program with a changed one: both run over the input that the job reads, next to the
+job."""

@@ -1,4 +1,4 @@
-"""How two tables of rows differ: as multisets, and where rows are known by a key, field by field."""
+"""The difference of two tables of rows: as multisets, and field by field if rows have a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _SIDE, _TURN, _SAME = "__side", "__turn", "__same"
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """Of one sink's rows. What both programs give is left out of `rows`, as often as both give it."""
+    """The difference of one sink's rows. `rows` omits rows that both programs emit, as often as both
+    emit them."""
 
     sink: str
     key: tuple[str, ...]
@@ -34,7 +35,7 @@ class OutputDifference:
     """Columns that the old program alone gives: they are not compared."""
     columns_added: tuple[str, ...] = ()
     cast: tuple[str, ...] = ()
-    """Columns whose types differ so that they are compared as text."""
+    """Columns whose types differ, so that they are compared as strings."""
 
     @property
     def only_old(self) -> int:
@@ -54,7 +55,7 @@ class OutputDifference:
 
     @property
     def keys(self) -> int:
-        """How many keys have any difference; 0 where rows have none."""
+        """Number of keys with a difference; 0 if rows have no key."""
         return self.rows.get_column("key").n_unique() if self.key else 0
 
     @property

@@ -1,9 +1,9 @@
-"""What a changed program would make of what a job is reading: `fork`.
+"""Compares the output of a job with that of a changed program: `fork`.
 
-The job's newest checkpoint is copied into memory, and its input from there on is written to tapes.
-Both programs, the one that runs and the changed one, go on from the same checkpoint over the same
-tapes, with sinks that only collect. So the difference is exact, however far the job has come meanwhile;
-and nothing of the job is opened for writing.
+The job's newest checkpoint is copied into memory, and its input from there on is recorded on tapes.
+Both programs, the running one and the changed one, continue from the same checkpoint over the same
+tapes, with sinks that only collect. So the difference is exact, whatever the job has read meanwhile.
+Nothing of the job is opened for writing.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ from rheos.runtimes.driver.sources_and_sinks import sources
 
 @dataclass(frozen=True)
 class ForkResult:
-    """What came of a fork: `rh.fork`."""
+    """The result of a fork: `rh.fork`."""
 
     job: JobId
     checkpoint: int
     """The number of the checkpoint that both programs went on from."""
     rows_read: Mapping[str, int]
-    """How many rows of each source both have read, by its name."""
+    """Number of rows of each source that both have read, by its name."""
     outputs: Mapping[str, OutputDifference]
-    """How the rows of each sink differ, by the sink's name; those of the same name by their ids."""
+    """Differences between the rows of each sink, by the sink's name; sinks of the same name by their
+    ids."""
     notes: Sequence[str]
-    """What was changed beside the outputs, such as a source."""
+    """Other changes than those of outputs, such as a changed source."""
     reservations: Sequence[Reservation]
-    """Where a difference may have another reason than the change."""
+    """Reasons for a difference other than the change."""
     old: Mapping[str, pa.Table] = field(repr=False)
     """All rows that the running program's sinks would have been given, by the sink's name."""
     new: Mapping[str, pa.Table] = field(repr=False)
@@ -177,7 +178,7 @@ _Outputs = Mapping[OperatorId, SinkOutput]
 
 
 def _names(outputs: _Outputs) -> dict[OperatorId, str]:
-    """What each sink is called: by its name, and where several have the same, by their ids."""
+    """Return the label of each sink: its name, or its id if several have the same name."""
     often = Counter(output.name for output in outputs.values())
     return {id: output.name if often[output.name] == 1 else str(id) for id, output in outputs.items()}
 

@@ -45,7 +45,7 @@ class CheckpointInput:
         }
 
     def of(self, plan: PhysicalPlan) -> tuple[dict[OperatorId, Tape], list[str]]:
-        """The tapes for the sources of a changed program, and what is to be said of them."""
+        """Return the tapes for the sources of a changed program, and notes about them."""
         tapes, notes = {}, []
         for planned, source in sources(plan):
             before = self._sources.get(planned.id)

@@ -1,7 +1,8 @@
-"""Writes a source's input down, from where a checkpoint has it: what a job that goes on from there
-would read, until now, for so much event time, or up to where another checkpoint has it.
+"""Records a source's input from its position in a checkpoint: up to now, for a length of event time, or
+up to its position in another checkpoint.
 
-The source operator itself reads, so which splits there are, and from where on, is as in the job.
+The source operator itself reads. So the splits, and the positions at which they begin, are those of the
+job.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class Extent:
-    """How far input is read that goes on."""
+    """The length of an unbounded input."""
 
     from_ms: int
     """The event time that the job has come to."""
     length_ms: int
-    """Each split up to its first row that is so much beyond, or where the split is ahead of the job,
-    beyond its own. After as long by the clock, what has not come is not waited for any more."""
+    """Each split is read up to its first row that is this far beyond `from_ms`, or beyond its own
+    progress if it is ahead of the job. After the same length of processing time, the recording waits
+    for no more rows."""
 
     def until(self, restored: Restored) -> _Until:
         """For the splits of a source with that state."""
@@ -73,9 +75,9 @@ _Until = Callable[[str], int]
 
 
 def reached_ms(restored: Restored) -> int | None:
-    """How far event time has come where a source is furthest behind: the least of its splits that have
-    begun and not ended; the most of those that have, where there are no others. None where none has
-    begun."""
+    """Return the event time that a source has reached in its slowest split: the minimum of the splits
+    that have begun and not ended; the maximum of the begun splits if all have ended. None if no split
+    has begun."""
     rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
     begun = [row for row in rows if row["max_ts"] > MIN_TIMESTAMP_MS]
     left = [int(row["max_ts"]) for row in begun if not row["finished"]]
@@ -232,7 +234,7 @@ class _Tapes:
         self._open: dict[str, SplitTape] = {}
         self._closed: dict[str, TapedSplit] = {}
         self.events = 0
-        """How often anything came."""
+        """Number of times that anything arrived."""
         self.cut = False
         """Whether any has been read as far as it is to be."""
 
@@ -253,7 +255,8 @@ class _Tapes:
         self._open.clear()
 
     def whole(self, order: Sequence[Split]) -> Tape:
-        """In the source's order; behind it those that are in the state alone."""
+        """Return the tape of all splits, in the source's order; splits that only the state has come
+        last."""
         place = {split.id: number for number, split in enumerate(order)}
         ids = sorted(self._closed, key=lambda id: (place.get(id, len(place)), id))
         return Tape(tuple(self._closed[id] for id in ids))

@@ -17,7 +17,7 @@ from rheos.core.operators.contract import RowOrder
 from rheos.core.plan.physical import PlannedOperator
 
 _CLOCK = {"processing_time", "register_processing"}
-"""What a function asks its context for."""
+"""Names by which a function asks its context for processing time."""
 _MODULES = {"time", "random", "secrets", "uuid"}
 _OF_OTHERS = {*sys.stdlib_module_names, "rheos", "polars", "pyarrow", "numpy", "pandas", "msgspec"} - {
     "__main__"

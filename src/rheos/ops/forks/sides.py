@@ -29,12 +29,12 @@ _WINDOW = ("window_start", "window_end")
 
 @dataclass(frozen=True)
 class SinkOutput:
-    """What a side's sink would have been given."""
+    """The rows that a side's sink would have received."""
 
     name: str
     key: tuple[str, ...]
-    """The columns that its rows are known by: the key of what leads to it, and of windows their ends.
-    Empty where its rows have none."""
+    """The columns that identify its rows: the last key before the sink, and the ends of windows. Empty
+    if its rows have no key."""
     rows: pa.Table
 
 
@@ -105,7 +105,7 @@ def _taped(plan: PhysicalPlan, tapes: Mapping[OperatorId, Tape]) -> PhysicalPlan
 
 
 def _key(plan: PhysicalPlan, chain: Chain, columns: Sequence[str]) -> tuple[str, ...]:
-    """What rows of the columns are known by that a chain gives; empty where that is not one key."""
+    """Return the columns that identify the rows of a chain; empty if they have no single key."""
     found = _keys_before(plan, chain.id)
     if len(found) != 1:
         return ()

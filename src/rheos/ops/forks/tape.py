@@ -54,7 +54,7 @@ class TapedSplit:
 
 @dataclass(frozen=True)
 class Tape:
-    """Of one source."""
+    """The tape of one source."""
 
     splits: tuple[TapedSplit, ...]
 

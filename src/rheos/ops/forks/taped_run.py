@@ -1,7 +1,7 @@
 """Runs a program over taped input, in this thread and in one subtask of each operator.
 
-The run begins with the state of a checkpoint, or with none. What a source reads passes through all
-operators before a source reads again. The clock stands still, so no timer of processing time fires.
+The run begins with the state of a checkpoint, or with none. All operators process the rows of one poll
+before a source is polled again. The clock does not advance, so no timer of processing time fires.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a run begins with."""
+    """The initial state of a run."""
 
     restored: RestoredByOperator
     state: StateConfig
@@ -117,7 +117,7 @@ class TapedRun:
 
 
 class UntimedTree(OperatorTree[None]):
-    """The operators of a chain in a run whose clock stands still."""
+    """The operators of a chain in a run whose clock does not advance."""
 
     def next_timer_ms(self) -> None:
         """Return None: no timer of processing time fires."""

@@ -35,7 +35,7 @@ from rheos.ops.forks.tape import SplitTape, TapeEnd
 
 @dataclass(frozen=True)
 class SplitPosition:
-    """How far a checkpoint has a split."""
+    """The position of a split in a checkpoint."""
 
     position: bytes | None
     """None: to its end."""
@@ -44,7 +44,7 @@ class SplitPosition:
 
 @dataclass(frozen=True)
 class Positions:
-    """How far a checkpoint has each split of a source."""
+    """The position of each split of a source in a checkpoint."""
 
     checkpoint: int
     splits: Mapping[str, SplitPosition | None]

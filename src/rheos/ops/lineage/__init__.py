@@ -1,1 +1,2 @@
-"""Which input rows an output row came of: a program is run once more from a checkpoint, and watched."""
+"""Finds the input rows that led to an output row: a program runs again from a checkpoint, and is
+traced."""

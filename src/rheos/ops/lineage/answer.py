@@ -1,4 +1,4 @@
-"""What is said of an output row: the way it came, and the input rows that led to it."""
+"""The explanation of an output row: the operators that it passed, and the input rows that led to it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class SourceRow:
     source: str
     split: str
     unit: str | None
-    """What the source counts in its splits: `offset`, `line`, `row`, `index`, `id`."""
+    """Unit in which the source counts positions in its splits: `offset`, `line`, `row`, `index`,
+    `id`."""
     place: int | str | None
-    """Where the row lies by that. None, both, where the source does not say it."""
+    """Position of the row in that unit. Both are None if the source does not report it."""
     event_time_ms: int | None
     row: Mapping[str, Any]
 
@@ -54,7 +55,7 @@ class WayStep:
     id: str
     site: Site
     rows: int
-    """How many rows it gave that led to the output row."""
+    """Number of its rows that led to the output row."""
     firings: Sequence[StepFiring]
     before: bool
     """Whether what it gave was made of the checkpoint's state, too: of rows before, which are not
@@ -97,7 +98,7 @@ class Answers:
         self._checkpoint = checkpoint
 
     def explained(self, number: int) -> ExplainedRow:
-        """Of the row of that number in the ledger, which a sink was given."""
+        """Return the explanation of the row of that number in the ledger, which a sink received."""
         reasons: dict[int, Reason] = {}
         todo = [number]
         while todo:

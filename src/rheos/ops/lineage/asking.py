@@ -37,7 +37,7 @@ MOST_ROWS = 3
 
 @dataclass(frozen=True)
 class WhyResult:
-    """What is said of the rows that were asked about: `rh.why`."""
+    """The explanation of the matching rows: `rh.why`."""
 
     job: JobId
     sink: str
@@ -45,11 +45,11 @@ class WhyResult:
     """The number of the checkpoint that the program was run once more from; None: from the beginning of
     its input."""
     rows_read: Mapping[str, int]
-    """How many rows of each source were read, by its name."""
+    """Number of rows read from each source, by its name."""
     given: int
-    """How many rows the sink would have been given from there on."""
+    """Number of rows that the sink would have received from there on."""
     matches: int
-    """How many of them are as was asked."""
+    """Number of them that match."""
     rows: Sequence[ExplainedRow]
     """The newest of these, the newest first."""
     reservations: Sequence[Reservation]
@@ -121,7 +121,7 @@ def why(
 def _beginnings(
     found: JobProgram, from_savepoint: str | None, from_start: bool
 ) -> Iterator[CopiedCheckpoint | None]:
-    """Where the row is looked for, the nearest first."""
+    """Yield the checkpoints to search from, the newest first; None for the beginning of the input."""
     if from_start:
         yield None
     elif from_savepoint is not None:

@@ -38,7 +38,7 @@ class FunctionTrace:
         self._place = place
         self._restored = restored
         self.call_of: Callable[[], TracedCall] = lambda: TracedCall(Called.END)
-        """What the operator was called for last."""
+        """Returns the call that the operator is in."""
         self._given: defaultdict[str, deque[FunctionCall]] = defaultdict(deque)
         """By tag: the calls that gave the records which are in no batch yet."""
         self._seen: list[int] = []
@@ -49,7 +49,7 @@ class FunctionTrace:
         self._state: dict[Any, dict[Any, int]] = {}
         """By state and key: what each item was made of. What is no map has one item."""
         self._touched: set[tuple[Any, Any]] = set()
-        """What was read, and may have been changed in place since."""
+        """Values that were read, and may have been changed in place since."""
         self._timers: dict[tuple[Any, int, bool], list[int]] = {}
         self._held: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         """By port and time, the rows that came; and how many of them were looked at."""
@@ -211,7 +211,7 @@ class _WatchedValue(_WatchedState):
 
 
 class _WatchedSum(_WatchedState):
-    """Of reducing and aggregating state."""
+    """Traces reducing and aggregating state."""
 
     def add(self, value: Any) -> None:
         self._trace.adds(self)
@@ -255,7 +255,7 @@ class _WatchedList(_WatchedState):
 
 
 class _WatchedMap(_WatchedState, MutableMapping[Any, Any]):
-    """Of map state and broadcast state."""
+    """Traces map state and broadcast state."""
 
     def __getitem__(self, item: Any) -> Any:
         value = self._handle[item]
@@ -340,7 +340,7 @@ class _WatchedTimers:
 
 
 class _WatchedContext:
-    """What the user's method is handed in the place of its context."""
+    """The context that the user's method receives in place of its own."""
 
     __slots__ = ("_context", "_trace")
 

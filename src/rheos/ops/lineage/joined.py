@@ -101,7 +101,7 @@ class OfPair(RowRule):
         return self._matches(left.value(TS), right.value(TS), window_of(made))
 
     def _alike_before(self, number: int, row: TracedRow) -> int:
-        """How many rows of the same values the call gave before."""
+        """Return the number of rows with the same values that the call has emitted before."""
         names = visible(row.batch.schema).names
         values, alike, nth = [row.value(name) for name in names], 0, row.nth
         while nth:

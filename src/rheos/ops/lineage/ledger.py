@@ -1,7 +1,7 @@
-"""What is written down while a program runs: every row, and by what call of which operator it came.
+"""The record of a run: every row, and the call of an operator that emitted it.
 
-Only that is noted as rows come. Which rows a row was made of is looked up later, for the few rows that
-are asked about.
+Only this is recorded while the program runs. The rows that a row was made of are found later, for the
+few rows that are explained.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FROM_STATE = -1
 
 
 class Called(Enum):
-    """What an operator was called for."""
+    """The reason of a call of an operator."""
 
     ROW = "a row"
     READ = "rows were read"
@@ -34,14 +34,14 @@ class TracedCall:
     by: Called
     port: int = 0
     row: int = 0
-    """Of a batch the first."""
+    """Number of the row; of a batch, the first."""
     at_ms: int | None = None
     """The watermark, or the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlace:
-    """Where a row of a source lies."""
+    """The place of a source's row."""
 
     split: str
     unit: str | None
@@ -54,7 +54,7 @@ class FunctionCall:
     """The call of a user's function that a row was emitted in."""
 
     link: int
-    """What it had seen by then."""
+    """A link to everything that the call had seen by then."""
     key: Any = None
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
@@ -74,7 +74,7 @@ class TracedRow:
     """Its number in the batch, hidden columns included."""
     call: TracedCall
     nth: int
-    """Which of the rows it is that came in the call."""
+    """Number of the row among those of its call."""
     detail: SplitPlace | FunctionCall | None
 
     def value(self, column: str) -> Any:
@@ -115,7 +115,8 @@ class Ledger:
         nth: int,
         details: Sequence[SplitPlace | FunctionCall | None],
     ) -> None:
-        """An operator gives rows; `nth` is how many it gave before in the call."""
+        """Record rows that an operator emits; `nth` is the number of rows that it has emitted before in
+        the call."""
         self._at_hand[id(batch)] = (batch, len(self.rows))
         for at, detail in enumerate(details):
             self.rows.append(TracedRow(place, tag, batch, at, call, nth + at, detail))

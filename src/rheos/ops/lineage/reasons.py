@@ -27,10 +27,10 @@ _MS = pa.timestamp("ms", "UTC")
 
 @dataclass(frozen=True)
 class Reason:
-    """Of one row that an operator gave."""
+    """The rows that one row of an operator was made of, and how."""
 
     rows: Sequence[int] = ()
-    """Those that it was made of, by their numbers in the ledger."""
+    """The rows that it was made of, by their numbers in the ledger."""
     key: Mapping[str, Any] = field(default_factory=dict)
     """By the operator's key columns; empty where it has none, or which it was is not seen."""
     window: tuple[int, int] | None = None
@@ -41,7 +41,7 @@ class Reason:
 
 
 class RowRule(ABC):
-    """How rows of one operator come of others."""
+    """Finds the rows that a row of one operator was made of."""
 
     one_by_one: ClassVar[bool] = True
     """Whether the operator is to be given each row by itself."""
@@ -53,7 +53,7 @@ class RowRule(ABC):
         self._by_key: list[dict[tuple[Any, ...], list[TracedArrival]]] | None = None
 
     def reason(self, number: int, row: TracedRow) -> Reason:
-        """Of the row of that number in the ledger, which the operator gave."""
+        """Return the reason of the row of that number in the ledger, which the operator emitted."""
         if row.call.by is Called.RESTORED:
             return Reason(from_state=True)
         if row.tag != MAIN and row.detail is None:
@@ -153,7 +153,7 @@ class OfSource(RowRule):
 
 
 class OfFunction(RowRule):
-    """What a call of the function had seen."""
+    """Explains a row by everything that the call of its function had seen."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
         assert isinstance(row.detail, FunctionCall)

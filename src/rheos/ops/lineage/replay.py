@@ -127,7 +127,7 @@ class TracedRun(TapedRun):
         return super()._make_operator(replace(planned, spec=spec))
 
     def _let_splits_fall_idle(self, chain: Chain) -> None:
-        """A split whose tape is read is idle from then on, as far as the program says so."""
+        """Let splits become idle once their tapes are read, if the program allows that."""
         spec = chain.operators[0].spec
         assert isinstance(spec, SourceSpec)
         if spec.watermark is not None and spec.watermark.idle_after_ms is not None:
@@ -145,13 +145,13 @@ class _Sink(Operator):
 
 
 class _Read:
-    """What the readers of a source have given, in their order, and the operator has not yet; and which
-    are at their ends."""
+    """Rows that the readers of a source have returned and the operator has not emitted yet, in their
+    order; and the splits at their ends."""
 
     def __init__(self, watermark: Watermark | None) -> None:
         self._watermark = watermark
         self.rows: deque[tuple[str, RowPlaces | None]] = deque()
-        """By batch: its split, and where its rows lie there."""
+        """The split of each batch, and the places of its rows there."""
         self.rejected: deque[tuple[str, RowPlaces]] = deque()
         self._reached_ms: dict[str, int] = {}
         self._at_end: dict[str, int] = {}
@@ -173,8 +173,9 @@ class _Read:
             self._reached_ms[split] = max(before, int(times.max()))
 
     def may_end(self, split: str) -> bool:
-        """Splits that are read end one at a time, the furthest behind first: a job has read them one
-        after the other, and what holds event time is the last. Asked again until it may."""
+        """Return whether a split that is read may end. Splits end one at a time, the slowest first: a
+        job has read them one after the other, and the last one holds event time back. The reader asks
+        again until it may."""
         is_known = split in self._at_end
         self._at_end.setdefault(split, self._reached_ms.get(split, MIN_TIMESTAMP_MS))
         is_behind = split == min(self._at_end, key=self._at_end.__getitem__)

@@ -13,7 +13,7 @@ from rheos.ops.forks.taped_run import UntimedTree
 from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedCall
 
 Details = Callable[[Out], Sequence[SplitPlace | FunctionCall | None]]
-"""What is known of each row that an operator gives, beside the call it came in."""
+"""Details of each row that an operator emits, in addition to its call."""
 
 
 def nothing_known(out: Out) -> Sequence[None]:
@@ -41,7 +41,7 @@ class TracedTree(UntimedTree):
         self._details = details
         self._calls = [TracedCall(Called.END)] * len(chain.operators)
         self._given = [0] * len(chain.operators)
-        """How many rows each has given in its call."""
+        """Number of rows that each operator has emitted in its call."""
         self._reached_ms = [MIN_TIMESTAMP_MS] * len(chain.operators)
 
     def batch(self, port: int, batch: Batch) -> Work[None]:
@@ -89,7 +89,7 @@ class TracedTree(UntimedTree):
         return super().polled(outs)
 
     def call_of(self, index: int) -> TracedCall:
-        """What an operator was called for last."""
+        """Return the call that an operator is in."""
         return self._calls[index]
 
     def in_flight(self, rows: InFlight) -> Work[None]:

@@ -41,7 +41,7 @@ class WatchedOperator:
     """One operator."""
 
     spec: OperatorSpec
-    """What is run: the program's, or one whose function is watched."""
+    """The spec that runs: the program's, or one whose function is traced."""
     rule: RowRule
     trace: FunctionTrace | None = None
 
