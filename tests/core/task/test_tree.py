@@ -9,11 +9,20 @@ import pytest
 
 from rheos.core.errors import InternalError, RheosError, Site, UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, Out, OutputType, PortType, Restored
+from rheos.core.operators.contract import (
+    AsyncOperator,
+    Begun,
+    Operator,
+    Out,
+    OutputType,
+    PortType,
+    Restored,
+)
 from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import ChainId, OperatorId
+from rheos.core.task.in_flight import InFlight
 from rheos.core.task.tree import OperatorTree
 from tests.core.operators.contexts import context, stream_type
 
@@ -39,6 +48,24 @@ class Passing(Operator):
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         yield Out(pa.record_batch([pa.array([timestamp_ms])], schema=SCHEMA))
+
+
+class Calling(AsyncOperator):
+    """Its calls complete only if the host waits."""
+
+    def begin(self, port: int, batch: Batch) -> Begun:
+        return Called()
+
+
+class Called(Begun):
+    waited = False
+
+    def ready(self) -> bool:
+        return self.waited
+
+    def finish(self, batch: Batch) -> Iterator[Out]:
+        assert self.waited
+        yield Out(batch)
 
 
 class Failing(Operator):
@@ -92,6 +119,22 @@ def test_rows_go_down_the_tree_and_out_and_the_outputs_say_when_to_wait() -> Non
     totals = made.totals()
     assert totals.records_in == {"first": 3, "second": 3}
     assert totals.records_out == {"first": 3, "second": 3}
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_host_that_may_wait_waits_for_calls_also_of_rows_in_flight(at: int) -> None:
+    written = Written()
+
+    def wait_for(begun: Begun) -> None:
+        assert isinstance(begun, Called)
+        begun.waited = True
+
+    made = OperatorTree(CHAIN, lambda _: Calling(context(SCHEMA, SCHEMA)), written, wait_for=wait_for)
+    made.open({})
+    assert not made.works_ahead
+    list(made.in_flight(InFlight.to(CHAIN.operators[at], 0, [ROWS], sent=True)))
+    list(made.batch(0, ROWS))
+    assert written.batches.count((8, [1, 2, 3])) == 2
 
 
 @pytest.mark.parametrize(
