@@ -14,6 +14,7 @@ from rheos.core.protocol.control import Progress
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from tests.cli.stand_ins import STATUS
 from tests.runtimes.driver.test_master import Target, plan_of
 
@@ -92,9 +93,11 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_refused_is_counted_and_changes_nothing() -> None:
-    keeper = FiguresKeeper(plan_of(Target()), JobId("job"))
-    keeper.begin(Attempt(1), 2, 0)
+    taken = SubtaskReports(plan_of(Target()))
+    keeper = FiguresKeeper(plan_of(Target()), JobId("job"), taken)
+    taken.begin(2)
+    keeper.begin(Attempt(1), 0)
     before = keeper.now(STATUS, 0, 0).readings
-    assert not keeper.progressed(TRUE, 0, 0), "the plan has no such operators"
+    assert not taken.take(TRUE, 0, 0), "the plan has no such operators"
     after = keeper.now(STATUS, 0, 0).readings
     assert [r for r in after if r not in before] == [Reading("reports_refused", (), 1)]

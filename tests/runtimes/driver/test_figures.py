@@ -8,13 +8,17 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobState, JobStatus
 
 
 @pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])
 def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
-    keeper = FiguresKeeper(PhysicalPlan("a program", (), (), 1, 8), JobId("job"))
-    keeper.begin(Attempt(1), 1, 0)
+    plan = PhysicalPlan("a program", (), (), 1, 8)
+    reports = SubtaskReports(plan)
+    keeper = FiguresKeeper(plan, JobId("job"), reports)
+    reports.begin(1)
+    keeper.begin(Attempt(1), 0)
     report = Progress(
         attempt=Attempt(1),
         subtask=0,
@@ -26,7 +30,7 @@ def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -
         blocked_us=0,
         counters={},
     )
-    assert keeper.progressed(report, now_ms=1_000_000, now_us=5_000_000)
+    assert reports.take(report, now_ms=1_000_000, now_us=5_000_000)
     status = JobStatus(
         JobId("job"), "a program", JobState.RUNNING, 1, 2.5, 0.0, None, 0, 0, None, 0, 0.0, 0.0
     )

@@ -8,29 +8,17 @@ from typing import NamedTuple
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.metrics import figures as f
 from rheos.core.metrics.model import JobFigures, event_time_skew, subtask_readings
-from rheos.core.metrics.reports import ReportShape, report_problem
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.control import Acknowledge, Progress
+from rheos.core.protocol.control import Acknowledge
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.job import JobStatus, LatencyStatus
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
+from rheos.runtimes.job import JobStatus
 
 EARLIER_DRIVERS = "under earlier drivers"
 """The cause that stands for restarts under earlier drivers of the job."""
 _MOST_STATE = 3
-
-
-class _Reported(NamedTuple):
-    """The newest report of a subtask."""
-
-    newest: Progress
-    before: Progress | None
-    """The report before it."""
-    at_ms: int
-    """Time of its arrival by the wall clock."""
-    at_us: int
-    """Time of its arrival by the monotonic clock."""
 
 
 class Unpublished(NamedTuple):
@@ -43,24 +31,21 @@ class Unpublished(NamedTuple):
 
 
 class FiguresKeeper:
-    """Keeps the newest reports of the attempt that runs. The master calls it, from one thread; `now` is
-    for any thread."""
+    """Makes the metrics of a job from the reports of its subtasks and from what the driver knows. The
+    master calls it, from one thread; any thread may call `now`."""
 
-    def __init__(self, plan: PhysicalPlan, job: JobId) -> None:
+    def __init__(self, plan: PhysicalPlan, job: JobId, reports: SubtaskReports) -> None:
         self._job = job
         self._name = plan.name
         self._operators = {str(operator.id): operator.name for operator in plan.operators()}
         self._chains = {str(c.id): [str(operator.id) for operator in c.operators] for c in plan.chains}
         self._edges = {str(edge.id): (str(edge.source), str(edge.target)) for edge in plan.edges}
         self._attempt = Attempt(0)
-        self._shape = self._shape_of(0)
-        self._reports: dict[int, _Reported] = {}
-        """By subtask."""
+        self._reports = reports
         self._shares: dict[int, Acknowledge] = {}
         """By subtask: what it has said of its newest checkpoint."""
         self._state_before: Counter[str] = Counter()
         """By operator: the size of its state in the checkpoints of earlier attempts."""
-        self._refused = 0
         self._causes: Counter[str] = Counter()
         self._durations_ms = Distribution()
         self._last_checkpoint = 0
@@ -69,20 +54,13 @@ class FiguresKeeper:
         self.log_entries = 0
         """Number of files of the job's log."""
 
-    def _shape_of(self, parallelism: int) -> ReportShape:
-        return ReportShape(
-            frozenset(self._operators), frozenset(self._chains), frozenset(self._edges), parallelism
-        )
-
     # --- what the master hears --------------------------------------------------------------------
 
-    def begin(self, attempt: Attempt, parallelism: int, now_us: int) -> None:
-        """An attempt starts: what the one before it has reported is over."""
+    def begin(self, attempt: Attempt, now_us: int) -> None:
+        """Start an attempt: the checkpoints of the one before it are over."""
         self._completed_us = now_us
         self._state_before = self._state_bytes()
         self._attempt = attempt
-        self._shape = self._shape_of(parallelism)
-        self._reports = {}
         self._shares = {}
 
     def restarted(self, restarts: int, cause: Exception | None) -> None:
@@ -91,25 +69,9 @@ class FiguresKeeper:
             name = "unknown" if cause is None else type(cause).__name__
             self._causes[name] += restarts - self._causes.total()
 
-    def progressed(self, report: Progress, now_ms: int, now_us: int) -> bool:
-        """Return whether the report is taken; one that cannot be true is counted, and is not.
-
-        Args:
-            report: a report of a subtask.
-            now_ms: the time by the wall clock.
-            now_us: the time by the monotonic clock.
-        """
-        if report_problem(report, self._shape) is not None:
-            self._refused += 1
-            return False
-        before = self._reports.get(report.subtask)
-        earlier = None if before is None else before.newest
-        self._reports[report.subtask] = _Reported(report, earlier, now_ms, now_us)
-        return True
-
     def acknowledged(self, share: Acknowledge) -> None:
-        """A subtask has written its share of a checkpoint."""
-        if 0 <= share.subtask < self._shape.parallelism:
+        """Note that a subtask has written its share of a checkpoint."""
+        if 0 <= share.subtask < self._reports.parallelism:
             self._shares[share.subtask] = share
 
     def completed(self, entry: CheckpointCompleted, now_us: int) -> None:
@@ -124,7 +86,7 @@ class FiguresKeeper:
 
     def now(self, status: JobStatus, now_ms: int, now_us: int) -> JobFigures:
         """Return all metrics of the job, at a time by the wall clock and by the monotonic one."""
-        reports, shares = list(self._reports.values()), list(self._shares.values())
+        reports, shares = self._reports.all(), list(self._shares.values())
         ages = [
             # The wall clock may be set while the job runs.
             Reading(f.REPORT_AGE.name, (str(of.newest.subtask),), max(now_us - of.at_us, 0) // 1000)
@@ -154,23 +116,16 @@ class FiguresKeeper:
     def unpublished(self) -> list[Unpublished]:
         """Return the sinks that have reported complete output that is not published yet."""
         return [
-            Unpublished(reading.at[0], of.newest.subtask, of.at_ms - int(reading.value))
-            for of in list(self._reports.values())
-            for reading in of.newest.readings
-            if reading.figure == f.UNPUBLISHED.name
-            and isinstance(reading.value, int | float)
-            and reading.value > 0
+            Unpublished(reading.at[0], of.newest.subtask, of.at_ms - int(value))
+            for of, reading, value in self._reports.numbers(f.UNPUBLISHED)
+            if value > 0
         ]
 
     def memory(self) -> str:
         """Return what is known of memory and state, as lines for whoever has run out of it. An attempt
         that has no checkpoint has the state of the one before it."""
-        used = {
-            subtask: reading.value
-            for subtask, of in sorted(self._reports.items())
-            for reading in of.newest.readings
-            if reading.figure == f.MEMORY.name and isinstance(reading.value, int | float)
-        }
+        numbers = self._reports.numbers(f.MEMORY)
+        used = dict(sorted((of.newest.subtask, value) for of, _, value in numbers))
         largest = max(used, key=lambda subtask: used[subtask], default=None)
         state = [
             f"{self._operators[operator]!r} {size / 1e6:,.1f} MB"
@@ -195,22 +150,6 @@ class FiguresKeeper:
                     sizes[str(handle.operator)] += handle.size_bytes
         return sizes or self._state_before
 
-    def latency(self) -> LatencyStatus | None:
-        """What the slots have chosen for the latency objective; None where there is none."""
-        said: dict[str, list[float]] = {}
-        for of in list(self._reports.values()):
-            for reading in of.newest.readings:
-                if isinstance(reading.value, int | float):
-                    said.setdefault(reading.figure, []).append(reading.value)
-        if f.LATENCY_OBJECTIVE.name not in said:
-            return None
-        return LatencyStatus(
-            objective_ms=max(said[f.LATENCY_OBJECTIVE.name]),
-            found_ms=max(said[f.LATENCY_FOUND.name]),
-            buffer_timeout_ms=min(said[f.CHOSEN_TIMEOUT.name]),
-            batch_rows=int(min(said[f.CHOSEN_ROWS.name])),
-        )
-
     def _job_readings(self, status: JobStatus) -> list[Reading]:
         of_job: list[tuple[f.Figure, float]] = [
             (f.UPTIME, round(status.running_s, 3)),
@@ -221,7 +160,7 @@ class FiguresKeeper:
             (f.CHECKPOINTS_FAILED, status.checkpoints_failed),
             (f.EVENTS_DROPPED, status.events_dropped),
             (f.STRANGERS, status.strangers),
-            (f.REFUSED, self._refused),
+            (f.REFUSED, self._reports.refused),
             (f.LOG_ENTRIES, self.log_entries),
         ]
         if status.last_checkpoint_bytes is not None:

@@ -101,7 +101,6 @@ from rheos.runtimes.driver.figures import FiguresKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
 from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
-from rheos.runtimes.driver.metrics import JobMetrics
 from rheos.runtimes.driver.profiles import ProfileService
 from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.runtimes.driver.scaling import SlotLoad
@@ -119,6 +118,8 @@ from rheos.runtimes.driver.sources_and_sinks import (
 )
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.runtimes.driver.split_listings import Listings
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
+from rheos.runtimes.driver.totals import JobTotals
 from rheos.runtimes.driver.waits import Waits, call_wait
 from rheos.runtimes.driver.worker_logs import pass_on
 from rheos.runtimes.host.stores import check_writable
@@ -209,8 +210,9 @@ class Master:
         self._autoscaler = (
             None if config.scaling is None else Autoscaler(config.scaling, self._savepoints.rescale)
         )
-        self._metrics = JobMetrics(plan)
-        self._figures = FiguresKeeper(plan, config.job)
+        self._reports = SubtaskReports(plan)
+        self._totals = JobTotals(plan, self._reports)
+        self._figures = FiguresKeeper(plan, config.job, self._reports)
         self._history = HistoryKeeper(
             config.job,
             store,
@@ -444,9 +446,9 @@ class Master:
 
     def _load(self) -> SlotLoad:
         return SlotLoad(
-            self._metrics.shares(),
-            self._metrics.records_per_s(),
-            self._metrics.lag_rows(),
+            self._reports.shares(),
+            self._reports.records_per_s(),
+            self._reports.lag_rows(),
             self._launcher.free_slots(),
         )
 
@@ -457,8 +459,8 @@ class Master:
         match event:
             case Progress():
                 clock = self._clock
-                if self._figures.progressed(event, clock.now_ms(), clock.monotonic_us()):
-                    self._metrics.progressed(event)
+                if self._reports.take(event, clock.now_ms(), clock.monotonic_us()):
+                    self._totals.progressed(event)
             case Reached():
                 for message in self._drift.reported(event):
                     self._launcher.send(message)
@@ -472,7 +474,7 @@ class Master:
             case AttemptLost():
                 self._feed(replace(event, error=self._with_memory(event.error)))
             case Acknowledge():
-                self._metrics.acknowledged(event)
+                self._totals.count(event.subtask, event.totals)
                 self._figures.acknowledged(event)
                 self._feed(event)
             case _:
@@ -540,7 +542,7 @@ class Master:
                 self._end = action
                 self._clear_away()
                 if action.finished_before is not None:
-                    self._metrics.begin(action.finished_before, self._plan.parallelism)
+                    self._totals.begin(action.finished_before)
         return []
 
     def _read_log(self) -> Event:
@@ -620,9 +622,10 @@ class Master:
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore
         self._drift.begin()
-        self._figures.begin(action.attempt, action.parallelism, self._clock.monotonic_us())
+        self._reports.begin(action.parallelism)
+        self._figures.begin(action.attempt, self._clock.monotonic_us())
         self._figures.restarted(self._coordinator.restarts, self._coordinator.last_error)
-        self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
+        self._totals.begin(restore.entry.totals if restore else Totals())
         try:
             self._launcher.launch(action.attempt, restore, action.parallelism)
         except RheosError as error:
@@ -648,7 +651,7 @@ class Master:
 
     def _make_status(self) -> JobStatus:
         coordinator = self._coordinator
-        operators = self._metrics.operators()
+        operators = self._totals.operators()
         watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
         error = (
             coordinator.shortage
@@ -663,7 +666,7 @@ class Master:
             state=self._state(),
             attempt=coordinator.attempt,
             running_s=self._running_s(),
-            records_per_s=self._metrics.records_per_s(),
+            records_per_s=self._reports.records_per_s(),
             watermark_ms=min(watermarks, default=None),
             checkpoints_completed=coordinator.earlier.completed + coordinator.stats.completed,
             checkpoints_failed=coordinator.earlier.failed + coordinator.stats.failed,
@@ -671,19 +674,19 @@ class Master:
             last_checkpoint_ms=coordinator.stats.last_duration_ms,
             restarts=coordinator.earlier.restarts + coordinator.restarts,
             earlier=coordinator.earlier,
-            busy_ratio=self._metrics.busy_ratio(),
-            backpressure_ratio=self._metrics.backpressure_ratio(),
-            source_lag_rows=self._metrics.lag_rows(),
-            source_lag_ms=self._metrics.lag_ms(),
-            since_published_ms=self._metrics.since_published_ms(),
+            busy_ratio=self._reports.busy_ratio(),
+            backpressure_ratio=self._reports.backpressure_ratio(),
+            source_lag_rows=self._reports.lag_rows(),
+            source_lag_ms=self._reports.lag_ms(),
+            since_published_ms=self._reports.since_published_ms(),
             operators=operators,
             failure=str(error) if error else None,
             finished_before=self._end is not None and self._end.finished_before is not None,
             parallelism=coordinator.parallelism,
             last_checkpoint_bytes=_state_bytes(last) if last else None,
             last_checkpoint_sync_us=last.cost.sync_us if last else None,
-            strangers=self._launcher.strangers() + self._metrics.strangers(),
-            latency=self._figures.latency(),
+            strangers=self._launcher.strangers() + self._reports.strangers(),
+            latency=self._reports.latency(),
             scaling=None if self._autoscaler is None else self._autoscaler.status(),
             events_dropped=self._events.log.dropped,
         )

@@ -1,0 +1,181 @@
+"""The newest and the previous report of each subtask of the running attempt, and views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.reports import ReportShape, report_problem
+from rheos.core.operators.source import SourceSpec
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.control import Progress
+from rheos.core.protocol.readings import Reading
+from rheos.runtimes.job import LatencyStatus
+
+
+class SubtaskReport(NamedTuple):
+    """The newest report of a subtask."""
+
+    newest: Progress
+    before: Progress | None
+    """The report before it."""
+    at_ms: int
+    """Time of its arrival by the wall clock."""
+    at_us: int
+    """Time of its arrival by the monotonic clock."""
+
+
+class SubtaskReports:
+    """Owner of the reports. The master's thread takes them in; any thread may read them. The metrics
+    and the status of a job are views of it."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        operators = list(plan.operators())
+        self._operators = frozenset(str(operator.id) for operator in operators)
+        self._chains = frozenset(str(chain.id) for chain in plan.chains)
+        self._edges = frozenset(str(edge.id) for edge in plan.edges)
+        self._sources = [each.id for each in operators if isinstance(each.spec, SourceSpec)]
+        self._of: dict[int, SubtaskReport] = {}
+        """By subtask."""
+        self._strangers_before = 0
+        self.refused = 0
+        """Number of reports that cannot be true."""
+        self.parallelism = 0
+        """Parallelism of the attempt."""
+        self.begin(0)
+
+    def begin(self, parallelism: int) -> None:
+        """Start an attempt. The reports of the one before it are dropped."""
+        self._strangers_before = self.strangers()
+        self.parallelism = parallelism
+        self._shape = ReportShape(self._operators, self._chains, self._edges, parallelism)
+        self._of = {}
+
+    def take(self, report: Progress, now_ms: int, now_us: int) -> bool:
+        """Take a report in, and return True. If it cannot be true, count it and return False.
+
+        Args:
+            report: a report of a subtask.
+            now_ms: the time by the wall clock.
+            now_us: the time by the monotonic clock.
+        """
+        if report_problem(report, self._shape) is not None:
+            self.refused += 1
+            return False
+        before = self._of.get(report.subtask)
+        previous = None if before is None else before.newest
+        self._of[report.subtask] = SubtaskReport(report, previous, now_ms, now_us)
+        return True
+
+    def all(self) -> list[SubtaskReport]:
+        """Return the newest report of each subtask, in the order of their first reports."""
+        return list(self._of.values())
+
+    def numbers(self, figure: f.Figure) -> list[tuple[SubtaskReport, Reading, float]]:
+        """Return each number that the newest reports have for a metric."""
+        return [
+            (of, reading, reading.value)
+            for of in self.all()
+            for reading in of.newest.readings
+            if reading.figure == figure.name and isinstance(reading.value, int | float)
+        ]
+
+    # --- over the last two reports of each subtask ------------------------------------------------
+
+    def records_per_s(self) -> float:
+        """Return the rate of the sources' rows."""
+        return sum(
+            1e6 * (_rows(newest, self._sources) - _rows(before, self._sources)) / us
+            for before, newest, us in self._spans()
+        )
+
+    def busy_ratio(self) -> float:
+        """Return the share of the time in which the busiest subtask worked."""
+        return _ratio((newest.busy_us - before.busy_us) / us for before, newest, us in self._spans())
+
+    def backpressure_ratio(self) -> float:
+        """Return the share of the time in which the most held-up subtask waited for credit."""
+        return _ratio(
+            (newest.blocked_us - before.blocked_us) / us for before, newest, us in self._spans()
+        )
+
+    def shares(self) -> list[float]:
+        """Return, for each subtask, the share of the time in which it worked or was held up. Empty
+        until all have reported twice."""
+        spans = self._spans()
+        if len(spans) < self.parallelism:
+            return []
+        return [
+            (newest.busy_us - before.busy_us + newest.blocked_us - before.blocked_us) / us
+            for before, newest, us in spans
+        ]
+
+    def _spans(self) -> list[tuple[Progress, Progress, int]]:
+        spans = (
+            (of.before, of.newest, of.newest.step_us - of.before.step_us)
+            for of in self.all()
+            if of.before is not None
+        )
+        return [span for span in spans if span[2] > 0]
+
+    # --- over the newest reports ------------------------------------------------------------------
+
+    def watermark_ms(self, operator: str) -> int | None:
+        """Return the least watermark of an operator's subtasks; None until each has one."""
+        reported = [
+            of.newest.watermark_ms[operator] for of in self.all() if operator in of.newest.watermark_ms
+        ]
+        return min(reported) if reported and len(reported) == self.parallelism else None
+
+    def gauges(self) -> dict[str, float]:
+        """Return the gauges of functions by path: the maximum over all subtasks."""
+        shown: dict[str, float] = {}
+        for of in self.all():
+            for path, value in of.newest.gauges.items():
+                shown[path] = max(value, shown.get(path, value))
+        return shown
+
+    def lag_rows(self) -> int | None:
+        """Return the number of records that wait in the sources; None if no source knows it."""
+        known = self._values(f.SOURCE_LAG_ROWS)
+        return int(sum(known)) if known else None
+
+    def lag_ms(self) -> int | None:
+        """Return how far the newest event time read is behind the wall clock, of the source that is
+        furthest behind; None without event time."""
+        return max(map(round, self._values(f.SOURCE_LAG)), default=None)
+
+    def since_published_ms(self) -> int | None:
+        """Return the time since the last publication of the sink that waits longest; None if no sink
+        publishes with checkpoints."""
+        return max(map(round, self._values(f.SINCE_PUBLISHED)), default=None)
+
+    def latency(self) -> LatencyStatus | None:
+        """Return what the slots have chosen for the latency objective; None without an objective."""
+        metrics = (f.LATENCY_OBJECTIVE, f.LATENCY_FOUND, f.CHOSEN_TIMEOUT, f.CHOSEN_ROWS)
+        objectives, found, timeouts, rows = map(self._values, metrics)
+        if not (objectives and found and timeouts and rows):
+            return None
+        return LatencyStatus(
+            objective_ms=max(objectives),
+            found_ms=max(found),
+            buffer_timeout_ms=min(timeouts),
+            batch_rows=int(min(rows)),
+        )
+
+    def strangers(self) -> int:
+        """Return the number of frames and connections that the subtasks' data sockets have dropped, in
+        all attempts."""
+        return self._strangers_before + sum(of.newest.strangers for of in self.all())
+
+    def _values(self, figure: f.Figure) -> list[float]:
+        return [value for _, _, value in self.numbers(figure)]
+
+
+def _rows(report: Progress, sources: Iterable[str]) -> int:
+    return sum(report.records_out.get(source, 0) for source in sources)
+
+
+def _ratio(ratios: Iterable[float]) -> float:
+    return min(max(ratios, default=0.0), 1.0)

@@ -1,0 +1,87 @@
+"""The status and the metrics of a job are views of the same reports, so they agree."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rheos.core.metrics import figures as f
+from rheos.core.metrics.model import JobFigures
+from rheos.core.protocol.control import Progress, Totals
+from rheos.core.protocol.ids import Attempt, JobId
+from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
+from rheos.runtimes.driver.totals import JobTotals
+from rheos.runtimes.job import JobState, JobStatus
+from tests.runtimes.driver.test_master import Target, plan_of
+
+PLAN = plan_of(Target())
+OPERATORS = [str(operator.id) for operator in PLAN.operators()]
+STATUS = JobStatus(
+    JobId("job"), "a program", JobState.RUNNING, 1, 2.5, 0.0, None, 0, 0, None, 0, 0.0, 0.0
+)
+GROWTH = st.tuples(st.integers(0, 2), st.integers(1, 10**6), st.integers(0, 1000), st.integers(0, 100))
+"""Subtask, time that has passed in µs, rows that have come, and the watermark's step in ms."""
+
+
+def report(subtask: int, at_us: int, rows: int, watermark_ms: int) -> Progress:
+    return Progress(
+        attempt=Attempt(1),
+        subtask=subtask,
+        step_us=at_us,
+        records_in=dict.fromkeys(OPERATORS, rows),
+        records_out=dict.fromkeys(OPERATORS, rows),
+        watermark_ms=dict.fromkeys(OPERATORS, watermark_ms),
+        busy_us=at_us // 2,
+        blocked_us=at_us // 4,
+        counters={f"{OPERATORS[0]}/late": rows},
+        gauges={f"{OPERATORS[0]}/depth": float(rows)},
+    )
+
+
+def values(metrics: JobFigures, figure: f.Figure, at: str) -> list[float]:
+    return [r.value for r in metrics.of(figure) if at in r.at and isinstance(r.value, int | float)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(GROWTH, min_size=1, max_size=12))
+def test_the_status_and_the_metrics_of_an_attempt_agree(steps: list[tuple[int, ...]]) -> None:
+    reports = SubtaskReports(PLAN)
+    totals, keeper = JobTotals(PLAN, reports), FiguresKeeper(PLAN, JobId("job"), reports)
+    reports.begin(3)
+    totals.begin(Totals())
+    keeper.begin(Attempt(1), 0)
+    at = {subtask: [0, 0, 0] for subtask in range(3)}
+    for subtask, us, rows, ms in steps:
+        at[subtask] = [sum(each) for each in zip(at[subtask], (us, rows, ms), strict=True)]
+        made = report(subtask, *at[subtask])
+        assert reports.take(made, 0, 0)
+        totals.progressed(made)
+    metrics = keeper.now(STATUS, 0, 0)
+    for status in totals.operators():
+        assert status.records_in == sum(values(metrics, f.ROWS_IN, status.id))
+        assert status.records_out == sum(values(metrics, f.ROWS_OUT, status.id))
+        assert status.counters.get("late", 0) == sum(values(metrics, f.COUNTER, status.id))
+        assert list(status.gauges.values()) == [
+            max(of) for of in [values(metrics, f.GAUGE, status.id)] if of
+        ]
+        marks = values(metrics, f.WATERMARK, status.id)
+        assert status.watermark_ms == (min(marks) if len(marks) == 3 else None)
+    source = OPERATORS[0]
+    rates = [r.per_s or 0.0 for r in metrics.of(f.ROWS_OUT) if source in r.at]
+    assert abs(reports.records_per_s() - sum(rates)) < 1e-6 * max(sum(rates), 1)
+
+
+def test_rows_of_an_attempt_that_was_lost_are_counted_once() -> None:
+    reports = SubtaskReports(PLAN)
+    totals = JobTotals(PLAN, reports)
+    rows = dict.fromkeys(OPERATORS, 10)
+    for base, more in ((Totals(), 30), (Totals(rows, rows), 5)):
+        reports.begin(1)
+        totals.begin(base)
+        made = report(0, 1, more, 0)
+        assert reports.take(made, 0, 0)
+        totals.progressed(made)
+        totals.count(0, Totals({OPERATORS[0]: 1}))
+    assert [status.records_in for status in totals.operators()] == [15] * len(OPERATORS)
+    assert (len(reports.all()), reports.all()[0].before) == (1, None)
