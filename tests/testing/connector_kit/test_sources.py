@@ -547,6 +547,28 @@ def test_every_capability_has_a_rule_a_public_name_and_a_section_of_the_page(
         assert f"`{each.__name__}`" in page
 
 
+def test_a_source_may_have_a_part_of_a_capability() -> None:
+    class Looks(Counting):
+        bounded = False
+        discovery_ms = 100
+
+    looks = Looks()
+    assert capabilities.discovery_ms(looks) == 100
+    assert capabilities.discovered(looks) == looks.splits()
+    assert capabilities.discovery_phase(looks) == 0
+    assert capabilities.nothing_found(looks) is None
+    assert capabilities.forget_ms(looks) is None
+
+
+def test_a_subclass_removes_a_capability_of_its_base_by_none() -> None:
+    class Unable(Able):
+        staged = client = as_of_now = None  # type: ignore[assignment]
+
+    assert not isinstance(Unable(), capabilities.StagesRows | capabilities.SharesClient)
+    assert capabilities.until_now(Unable()) == Unable()
+    assert check_source(Unable()) == ROWS
+
+
 def test_a_wrapper_has_what_the_source_that_it_wraps_can_do() -> None:
     members = {
         name

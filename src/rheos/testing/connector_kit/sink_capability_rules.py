@@ -22,7 +22,7 @@ DECLARES = "what a sink can do beyond the basic contract has the types of the ca
 
 
 @dataclass(frozen=True)
-class Declared:
+class PreparedSink:
     """A sink that is prepared, with a writer and a committer."""
 
     sink: Sink

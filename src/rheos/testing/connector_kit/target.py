@@ -14,7 +14,7 @@ from rheos.core.protocol.ids import Attempt, JobId
 from rheos.runtimes.host.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import Row, broken, sent, some_of
-from rheos.testing.connector_kit.sink_capability_rules import Declared
+from rheos.testing.connector_kit.sink_capability_rules import PreparedSink
 
 ReadTarget: TypeAlias = Callable[[], pa.Table | Iterable[Row]]
 MakeSink: TypeAlias = Callable[[str, pa.Schema], tuple[Sink, ReadTarget]]
@@ -69,7 +69,7 @@ class SinkTarget:
     def check_declared(self) -> None:
         """Check what the sink, a writer and the committer can do beyond the basic contract."""
         sink, writer = self._of_job("job"), self.open()
-        Declared(sink, writer, sink.committer(), self._schema).check()
+        PreparedSink(sink, writer, sink.committer(), self._schema).check()
         writer.close()
 
     def write(self, writer: SinkWriter, rows: pa.Table) -> None:
