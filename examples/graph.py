@@ -1,10 +1,10 @@
-"""Graphs as streams: connected components by an iteration, and degrees by a table that changes.
+"""Graphs as streams: connected components by an iteration, and degrees as an updating table.
 
 usage: python examples/graph.py
 
-Edges may come at any time. A node takes the least label that it is offered, and offers it to its
-neighbours until nothing changes; the last label of a node is its component's. How many edges a node has
-is counted as they come.
+Edges may arrive at any time. A node takes the smallest label that it is offered, and offers it to its
+neighbours until nothing changes; the last label of a node is its component's. The number of edges of a
+node is counted as they arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EDGES = [(4, 5), (1, 2), (7, 8), (2, 3), (3, 4), (8, 9)]
 @dataclass
 class Message:
     kind: str
-    """edge: `node` is beside `other`; offer: `other` offers its label; is: the node's label now."""
+    """edge: `node` and `other` are neighbours; offer: `other` offers a label; is: the new label."""
     node: int
     other: int
     label: int
@@ -52,19 +52,19 @@ def _round(messages: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
 
 
 def both_ways(env: rh.Environment, edges: Sequence[tuple[int, int]]) -> rh.DataStream:
-    """The edges, seen from each of their ends."""
+    """Return each edge once for each of its ends."""
     rows = [Message("edge", a, b, a) for x, y in edges for a, b in ((x, y), (y, x))]
     return env.from_source(rh.collection(rows), name="edges")
 
 
 def components(edges: rh.DataStream) -> rh.DataStream:
-    """The labels of nodes as they fall: columns node and label. The last of a node is the least node of
-    its component."""
+    """Return the labels of nodes as they decrease: columns node and label. The last label of a node is
+    the smallest node of its component."""
     return edges.iterate(_round).select("node", "label")
 
 
 def degrees(edges: rh.DataStream) -> rh.DataStream:
-    """How many edges each node has, as the changes of a table: columns node, degree and op."""
+    """Return the number of edges of each node as a changelog: columns node, degree and op."""
     return edges.key_by("node").table(degree=rh.agg.count()).as_rows()
 
 

@@ -1,9 +1,9 @@
 """Visits to a shop, checked against its rules: an alert for every event that no rule allows.
 
-Each user's events come in laps of eight, an hour or more apart. Almost all laps keep the rules; some
-have one event that breaks them, drawn from the seed: so the alerts are known before the job runs.
-Some laps just stop, and the visit ends by a timer. A lost event, state or timer, or an event that comes
-twice, would show as an alert that should not be there; a lost or doubled output as one too few or many.
+Each user's events come in cycles of eight, an hour or more apart. Almost all cycles keep the rules;
+some contain one event that breaks them, which the seed determines: so the expected alerts are known
+before the job runs. Some cycles stop early, and a timer ends the visit. A lost event, state or timer,
+or a repeated event, would cause an unexpected alert; a lost or duplicated output, a wrong number.
 
     rheos run examples/state_machine.py -- --events 400000      twenty seconds
     rheos chaos examples/state_machine.py --kill-every 5s -- --events 400000 --out out/visits
@@ -57,7 +57,7 @@ WRONG = """
     sign_in add add add add add add *sign_out
 """
 WRONG_LAPS_IN = 40
-"""One lap in so many is a wrong one."""
+"""One in this number of cycles breaks a rule."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Visits:
         return np.where(drawn % WRONG_LAPS_IN, good, wrong).astype(np.int64)
 
     def planted(self, events: int) -> list[Alert]:
-        """The alerts that a run over so many events must give, by user and number."""
+        """Return the alerts that a run over this number of events must emit, by user and number."""
         alerts = []
         for split in range(self.splits):
             users = self.users_of(split)
@@ -155,7 +155,7 @@ class Visits:
         return sorted(alerts, key=_place)
 
     def _row(self, split: int, user: int, number: int) -> int:
-        """Where in its split the user's event of that number stands."""
+        """Return the row of the user's event with this number in its split."""
         users = len(self.users_of(split))
         back = pow(self._stride(users), -1, users) if users > 1 else 0
         return number * users + (user // self.splits - number) * back % users
@@ -190,15 +190,15 @@ def _place(alert: Alert) -> tuple[int, int]:
 
 
 def alerts_in(out: Path) -> list[Alert]:
-    """What the job has published."""
+    """Return the alerts that the job has published."""
     files = [file for file in out.glob("part-*.jsonl") if file.stat().st_size]
     rows = pl.concat([pl.read_ndjson(file) for file in files]).to_dicts() if files else []
     return sorted((Alert(**row) for row in rows), key=_place)
 
 
 def faults(found: Sequence[Alert], planted: Sequence[Alert], *, ended: bool = True) -> list[str]:
-    """What is wrong with the alerts of a job; nothing where they are just the planted ones. Of a job
-    that has not ended, each user's last ones may still be missing."""
+    """Return the differences between a job's alerts and the planted ones. If the job has not ended, the
+    last alerts of each user may still be missing."""
     expected = set(planted)
     wrong = [f"false: {alert}" for alert in found if alert not in expected]
     wrong += [f"{n} times: {alert}" for alert, n in Counter(found).items() if n > 1]
@@ -227,7 +227,7 @@ def build(
 
 
 def check(out: Path, visits: Visits, events: int | None) -> int:
-    """Says what is wrong with the published alerts; gives the exit code."""
+    """Print what is wrong with the published alerts, and return the exit code."""
     found = alerts_in(out)
     rounds = max((alert.number for alert in found), default=0) + 1
     given = events or rounds * -(-visits.users // visits.splits) * visits.splits
