@@ -16,6 +16,7 @@ from rheos import formats
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.formats import contract
 from rheos.core.formats.contract import Decoded, Decoder
+from rheos.formats.registration import FORMATS
 from tests.formats.examples import EXAMPLES, Example, batches
 
 drawn = settings(max_examples=8, phases=[Phase.generate])
@@ -196,5 +197,5 @@ def test_what_is_wrong_with_a_format_is_said_at_its_line(made: Callable[[], Any]
 
 
 def test_every_format_is_here() -> None:
-    made = {name for name in dir(formats) if callable(getattr(formats, name)) and name.islower()}
+    made = {*FORMATS.built_in}
     assert made == {name.split(",")[0] for name in EXAMPLES}

@@ -21,6 +21,7 @@ from rheos.connectors import files
 from rheos.connectors.files import lines
 from rheos.core.formats import contract
 from rheos.core.formats.contract import Format
+from rheos.formats.registration import FORMATS
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
 from tests.formats.messages import descriptors
 from tests.formats.test_every_format import decode
@@ -169,7 +170,7 @@ IN_LINES = [each for each in SEEN if each.values[0].format.in_lines is not None]
 
 
 def test_every_format_has_an_answer_for_each_kind_of_defect() -> None:
-    made = {name for name in dir(formats) if callable(getattr(formats, name)) and name.islower()}
+    made = {*FORMATS.built_in}
     assert made == set(CASES)
     for name, case in CASES.items():
         assert set(case.defects) == set(KINDS), name

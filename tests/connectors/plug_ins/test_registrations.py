@@ -91,6 +91,11 @@ def test_the_page_has_the_table_of_connectors() -> None:
     assert table in (ROOT / "docs/connectors.md").read_text(), f"the table is\n{table}"
 
 
+def test_every_function_that_makes_a_format_has_a_registration() -> None:
+    made = {name for name, value in vars(rh.formats).items() if inspect.isfunction(value)}
+    assert {name for name in made if not name.startswith("_")} == {*FORMATS.built_in}
+
+
 def test_every_public_connector_module_has_a_registration() -> None:
     public = {
         name
