@@ -159,7 +159,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     (
         "event-time order of broadcast rows",
         lambda: keyed_ruled().process(KeyedRuled(), order="event_time"),
-        "not there beside a broadcast stream",
+        "() is not available with a broadcast stream",
     ),
     (
         "event-time order without event time",
@@ -188,8 +188,16 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("of keys", lambda: connected().process(Keyed()), "takes a CoProcessFunction, not"),
     ("of no keys", lambda: keyed().process(Both()), "takes a KeyedCoProcessFunction, not"),
     ("not of broadcast", lambda: ruled().process(Both()), "takes a BroadcastProcessFunction, not"),
-    ("map of broadcast", lambda: ruled().map(of_click, of_view), "beside a broadcast stream"),
-    ("key behind broadcast", lambda: ruled().key_by("user", "viewer"), "beside a broadcast stream"),
+    (
+        "map of broadcast",
+        lambda: ruled().map(of_click, of_view),
+        "() is not available with a broadcast stream",
+    ),
+    (
+        "key behind broadcast",
+        lambda: ruled().key_by("user", "viewer"),
+        "() is not available with a broadcast stream",
+    ),
     ("state by key", lambda: connected().process(WithKeyedState()), "has no key"),
     ("broadcast state", lambda: keyed().process(WithBroadcastState()), "no broadcast stream"),
     ("operator state", lambda: keyed().process(WithOperatorState()), "has keys"),

@@ -164,7 +164,7 @@ def test_columns_that_spark_has_no_place_for_are_refused_at_the_users_line(trips
         (
             lambda spark: spark.readStream.format("rate").load(),
             ProgramError,
-            "is streaming, and env.from_dataframe\\(\\) reads a bounded one",
+            r"this DataFrame is streaming, but env\.from_dataframe\(\) reads a bounded one",
         ),
     ],
 )

@@ -143,7 +143,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "rows that become fewer": (
         lambda: events().select(col("value").drop_nulls()),
         rh.ProgramError,
-        "does not give one value per row",
+        "does not return one value per row",
         ".filter(",
     ),
     "python in an expression": (
@@ -222,10 +222,10 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a Series among the rows": (
         lambda: events().select(col("value") + pl.Series([1])),
         rh.ProgramError,
-        "holds a Series",
+        "contains a Series, which is not aligned with the rows",
         "pl.lit(",
     ),
-    "a word of SQL": (
+    "in double quotes, as it is a keyword of SQL": (
         lambda: events().filter("USER = 1"),
         rh.ProgramError,
         "unsupported function 'user'",
@@ -450,7 +450,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: events().key_by("user").set_parallelism(2),  # type: ignore[attr-defined]
         rh.ProgramError,
         "a keyed stream has no set_parallelism()",
-        "call it behind one",
+        "it configures an operator: call it after one, as in",
     ),
     "an aggregate without windows": (
         lambda: events().key_by("user").aggregate(n=rh.agg.count()),  # type: ignore[attr-defined]
@@ -480,7 +480,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a window that never moves": (
         lambda: events().key_by("user").window(rh.Sliding("5m", every="0s")),
         rh.ProgramError,
-        "start every so often",
+        "ms; the interval must be positive",
         "every=",
     ),
     "windows that leave gaps": (
@@ -546,8 +546,8 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "an aggregate named as a key": (
         lambda: minutes(events()).aggregate(user=rh.agg.count()),
         rh.SchemaError,
-        "two columns have the name 'user'",
-        "another name",
+        "there are two columns named 'user'",
+        "rename one of them",
     ),
     "no window function": (
         lambda: minutes(events()).process(Validate()),  # type: ignore[arg-type]
@@ -577,7 +577,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "union with and without event time": (
         lambda: timed_and_not(environment()),
         rh.ProgramError,
-        "'timed' has event time and 'plain' has not",
+        "'timed' has event time, but 'plain' does not",
         "'plain'",
     ),
     "union with a keyed stream": (
@@ -604,7 +604,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: events().key_by("user").process(Validate()).side_output("late"),
         rh.ProgramError,
         "no side output 'late'",
-        "it has none",
+        "it has no side outputs",
     ),
     "a misspelt side output of a window": (
         lambda: minutes(events()).aggregate(n=rh.agg.count()).side_output("lates"),
@@ -644,7 +644,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
             rh.collection(EVENTS), rh.Watermark.monotonic(on="at", unit="s")
         ),
         rh.SchemaError,
-        "its unit is said to be 's'",
+        "does not fit unit='s'",
         "leave it out",
     ),
     "a format of a timestamp": (
@@ -652,7 +652,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
             rh.collection(EVENTS), rh.Watermark.monotonic(on="at", format="%Y")
         ),
         rh.SchemaError,
-        "its format is said to be '%Y'",
+        "does not fit format='%Y'",
         "leave it out",
     ),
     "a window by an event time that was changed": (
@@ -676,7 +676,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         ),
         rh.ProgramError,
         "select() at",
-        "another name",
+        "rename the column",
     ),
     "an event time behind keys": (
         lambda: (
@@ -686,13 +686,13 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
             .with_event_time(rh.Watermark.monotonic(on="at"))
         ),
         rh.ProgramError,
-        "these rows come from 'running'",
+        "these rows originate at 'running'",
         "before key_by(...)",
     ),
     "an event time of united streams": (
         lambda: united().filter("value > 0").with_event_time(rh.Watermark.monotonic(on="at")),
         rh.ProgramError,
-        "these rows come from 'union'",
+        "these rows originate at 'union'",
         "to each of the streams before union(...)",
     ),
     "an event time of keyed rows": (
@@ -731,7 +731,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "cannot have the name '__ts'",
         "rename",
     ),
-    "an empty name": (lambda: events().name(" "), rh.ProgramError, "not empty", ""),
+    "an empty name": (lambda: events().name(" "), rh.ProgramError, "non-empty", ""),
     "no sinks": (
         lambda: events()._program and environment().execute(),
         rh.ProgramError,
@@ -839,7 +839,9 @@ def test_state_declared_on_the_instance_is_refused_at_its_own_line() -> None:
 
 def test_state_that_is_nobodys_says_where_it_was_written() -> None:
     loose = rh.ListState(int)
-    with pytest.raises(rh.StateAccessError, match="no attribute of a class") as caught:
+    with pytest.raises(
+        rh.StateAccessError, match="the state is used without being an attribute of a class"
+    ) as caught:
         loose.append(1)
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

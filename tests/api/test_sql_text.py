@@ -37,7 +37,7 @@ def test_a_word_that_is_a_column_is_the_column(text: str, means: pl.Expr) -> Non
 @pytest.mark.parametrize(
     ("text", "columns", "hint"),
     [
-        ("USER = 1", ["user"], 'write "user" in double quotes, as it is a word of SQL, too'),
+        ("USER = 1", ["user"], 'write "user" in double quotes, as it is a keyword of SQL'),
         ("value >", ["value"], "the example"),
         ("user = 1", ["value"], "the example"),
     ],

@@ -215,7 +215,7 @@ def test_what_is_dropped_may_be_allowed_and_what_cannot_be_read_never(place: Pla
     for changes in ([LESS], [GONE], [RENAMED]):
         allowed = place.check(*changes, arguments=("--allow-dropped",))
         assert allowed.exit_code == 0
-        assert "left behind, as is allowed" in allowed.stdout
+        assert "dropped, as allowed" in allowed.stdout
     assert place.check(OTHER, arguments=("--allow-dropped",)).exit_code == 1
 
 

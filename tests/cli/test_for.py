@@ -58,7 +58,7 @@ def test_the_input_ends_then_and_windows_fire(job: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--for", "1m"], "--for is a length of virtual time, and the continuous runtime has none"),
+        (["--for", "1m"], "--for is a length of virtual time; the continuous runtime uses real time"),
         (["--runtime", "simulated", "--for", "soon"], "'soon' is not a duration"),
     ],
 )

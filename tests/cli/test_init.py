@@ -91,9 +91,9 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "sensors/notes").write_text("mine")
     assert "is not empty" in refused(tmp_path / "sensors")
     (tmp_path / "file").write_text("mine")
-    assert "is there already, and is no folder" in refused(tmp_path / "file")
+    assert "exists and is not a folder" in refused(tmp_path / "file")
     (tmp_path / "link").symlink_to(tmp_path / "sensors")
-    assert "is there already, and is no folder" in refused(tmp_path / "link")
+    assert "exists and is not a folder" in refused(tmp_path / "link")
     assert "there is no folder" in refused(tmp_path / "missing/sensors")
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
         "file",

@@ -319,8 +319,8 @@ def test_checkpoints_as_json(kept: str) -> None:
 def test_a_directory_says_which_jobs_it_has(kept: str) -> None:
     code, out, error = rheos("checkpoints", "bookings", "--checkpoint-dir", kept)
     assert (code, out) == (2, "")
-    assert "there is no job 'bookings'" in error
-    assert "those it has: daily-visits" in error
+    assert "no job 'bookings'" in error
+    assert "it has these jobs: daily-visits" in error
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_an_option_of_ours_with_a_slip_is_not_taken_for_one_of_the_job(file: str
     given = ["--from-savepoint", "s"] if command == "check" else []
     slip = CliRunner().invoke(app, [command, *given, file, "--paralelism=4"])
     assert slip.exit_code == 2
-    assert "Is --parallelism meant?" in slip.stderr
+    assert "Did you mean --parallelism?" in slip.stderr
 
 
 def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:

@@ -24,9 +24,9 @@ env.execute("numbers")
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--runtime", "continuous"], "give the job a checkpoint directory that both drivers reach"),
-        (["--runtime", "batch", "--checkpoint-dir", "kept"], "a batch job begins anew"),
-        (["--runtime", "simulated", "--checkpoint-dir", "kept"], "a simulated job begins anew"),
+        (["--runtime", "continuous"], "set a checkpoint directory that both drivers can access"),
+        (["--runtime", "batch", "--checkpoint-dir", "kept"], "a batch job always starts anew"),
+        (["--runtime", "simulated", "--checkpoint-dir", "kept"], "a simulated job always starts anew"),
     ],
 )
 def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
@@ -36,5 +36,5 @@ def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
     Path("job.py").write_text(PROGRAM)
     done = CliRunner().invoke(app, ["run", "--standby", *options, "job.py"])
     assert done.exit_code == 2
-    assert "job.py:6: --standby goes on" in done.output
+    assert "job.py:6: --standby resumes" in done.output
     assert says in done.output

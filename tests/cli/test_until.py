@@ -61,8 +61,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"runtime": "continuous"}, "nothing says where that is kept"),
-        ({"runtime": "simulated", "checkpoint_dir": "kept"}, "leaves nothing behind"),
+        (
+            {"runtime": "continuous"},
+            "--until now resumes from the last run, but no checkpoint directory is configured",
+        ),
+        (
+            {"runtime": "simulated", "checkpoint_dir": "kept"},
+            "--until now resumes from the last run, but a simulated job stores no checkpoints",
+        ),
     ],
 )
 def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
@@ -73,7 +79,7 @@ def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
     env.from_source(orders).collect("orders")
     with (
         applied(Overrides(until_now=True)),
-        pytest.raises(ConfigurationError, match=r"test_until\.py:\d+: --until now goes on") as error,
+        pytest.raises(ConfigurationError, match=r"test_until\.py:\d+: --until now resumes") as error,
     ):
         env.execute("orders")
     assert says in str(error.value)

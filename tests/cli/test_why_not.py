@@ -51,8 +51,8 @@ def test_all_that_is_known_in_words() -> None:
     due = Due("window", 60_000, 120_000, asked=False)
     assert answered("ada", due) == [
         "operator 'map' (map-1), job.py:4",
-        "its watermark is 1970-01-01T00:00:59.999Z in subtask 1, the furthest behind; it stands there "
-        "at least since 1970-01-01T00:01:30.000Z (10.0 s)",
+        "its watermark is 1970-01-01T00:00:59.999Z in subtask 1, which has the lowest; it has not "
+        "advanced since 1970-01-01T00:01:30.000Z or earlier (10.0 s)",
         "the window 1970-01-01T00:01:00.000Z to 1970-01-01T00:02:00.000Z fires at "
         "1970-01-01T00:01:59.999Z: it must come 1 min 0 s further",
         "held back by split 'p1' of 'clicks', subtask 1: it is at 1970-01-01T00:00:59.999Z, and has "
@@ -70,10 +70,18 @@ def test_all_that_is_known_in_words() -> None:
 @pytest.mark.parametrize(
     ("due", "changes", "says"),
     [
-        (Due("window", 0, 60_000, True), {}, "is behind it: it has fired"),
+        (
+            Due("window", 0, 60_000, True),
+            {},
+            "is in the past: it has fired, if it had any row that was not late",
+        ),
         (Due("window", 60_000, 120_000, True), {}, "the window has rows of key 'ada' there"),
         (Due("window", 120_000, 180_000, True), {}, "the window has no row of key 'ada' there"),
-        (None, {"windows": (), "rows": 0}, "there is nothing of key 'ada': it has not come, was late"),
+        (
+            None,
+            {"windows": (), "rows": 0},
+            "there is nothing of key 'ada': the row has not arrived, was late",
+        ),
         (None, {"windows": (), "window_size_ms": None}, "there is state of key 'ada', and no timer"),
         (None, {"watermark_ms": None}, "no watermark has come to it yet"),
         (None, {"watermark_ms": 2**63 - 1}, "its input has ended"),

@@ -156,7 +156,7 @@ def test_what_cannot_be_read_as_lines_is_refused_where_it_is_written(tmp_path: P
         files.source("x", schema=SCHEMA, format=formats.arrow())
     with pytest.raises(ProgramError, match="compression='rar' is not known"):
         files.source("x", schema=SCHEMA, compression="rar")  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="delimiter=',,' cannot stand between two fields"):
+    with pytest.raises(ProgramError, match="delimiter=',,' cannot separate fields"):
         formats.csv(delimiter=",,")
 
 

@@ -503,12 +503,16 @@ def test_a_replay_is_checked(tmp_path: Path) -> None:
     for wrong in ({}, both, {"speed": "fast"}, {"speed": 0}, {"duration": "0s"}):
         with pytest.raises(ProgramError):
             Replay(on="at", **wrong)  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="of text spans is not known before it is read"):
+    with pytest.raises(
+        ProgramError, match="the time span of a column of strings is unknown before it is read"
+    ):
         Replay(on="at", duration="1m", format="%Y")
-    with pytest.raises(SchemaError, match=r"'at' is .*, and its unit is said to be 's'"):
+    with pytest.raises(SchemaError, match=r"'at' is .*, which does not fit unit='s'"):
         files.source("x", schema=SCHEMA, replay=Replay(on="at", speed=1, unit="s"))
     path = write_jsonl(tmp_path / "a.jsonl", lines(5))
-    with pytest.raises(ProgramError, match="not known before it is read"):
+    with pytest.raises(
+        ProgramError, match="the time span of a file of lines is unknown before it is read"
+    ):
         files.source(path, schema=SCHEMA, replay=Replay(on="at", duration="1m")).splits()
 
 

@@ -300,12 +300,18 @@ def test_what_a_part_waits_for_is_waited_for() -> None:
         (lambda: hybrid(hybrid(rows(1), rows(2)), rows(3)), "is a hybrid itself"),
         (lambda: hybrid(rows(1), rows(2), on="at"), "needs the column it is about"),
         (lambda: hybrid(rows(1), rows(2), switch=5), "needs the column it is about"),
-        (lambda: hybrid(rows(1), rows(2), unit="s"), "no column whose unit or format"),
-        (lambda: hybrid(rows(1), rows(2), on="at", switch=[5, 6]), "has 1 seams, and 2 switches"),
-        (lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=5), "has 2 seams, and 1 switches"),
-        (lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=[6, 6]), "do not rise: 6, 6"),
-        (lambda: hybrid(rows(1), rows(2), on="at", switch="noon"), "'noon' is not a moment"),  # type: ignore[arg-type]
-        (lambda: hybrid(rows(1), rows(2), on="at", switch=True), "True is not a moment"),
+        (
+            lambda: hybrid(rows(1), rows(2), unit="s"),
+            "unit= and format= describe the column on=, which is missing",
+        ),
+        (lambda: hybrid(rows(1), rows(2), on="at", switch=[5, 6]), "has 1 seams, but 2 switches"),
+        (lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=5), "has 2 seams, but 1 switches"),
+        (
+            lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=[6, 6]),
+            "are not in ascending order: 6, 6",
+        ),
+        (lambda: hybrid(rows(1), rows(2), on="at", switch="noon"), "'noon' is not a point in time"),  # type: ignore[arg-type]
+        (lambda: hybrid(rows(1), rows(2), on="at", switch=True), "True is not a point in time"),
     ],
 )
 def test_what_makes_no_hybrid(build: Any, said: str) -> None:
@@ -320,11 +326,11 @@ def test_columns_that_differ_are_named() -> None:
         hybrid(rows(1), other)
     wider = collection(pa.table({"at": [1], "n": [1], "who": ["x"]}))
     with pytest.raises(
-        SchemaError, match="source 3 of the hybrid has a column 'who', source 1 has none"
+        SchemaError, match="source 3 of the hybrid has a column 'who', but source 1 does not"
     ):
         hybrid(rows(1), rows(2), wider)
     with pytest.raises(
-        SchemaError, match="source 1 of the hybrid has a column 'who', source 2 has none"
+        SchemaError, match="source 1 of the hybrid has a column 'who', but source 2 does not"
     ):
         hybrid(wider, rows(1))
     with pytest.raises(SchemaError, match="unknown column 'when'"):

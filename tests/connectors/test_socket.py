@@ -158,7 +158,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
 
 
 def test_formats_that_have_no_lines_or_a_header_are_refused() -> None:
-    with pytest.raises(ProgramError, match="do not lie in lines"):
+    with pytest.raises(ProgramError, match="payloads of the format"):
         rh.socket.source("localhost:9", format=rh.formats.arrow(), schema=NUMBER)
     with pytest.raises(ProgramError, match="no line that names the columns"):
         rh.socket.source("localhost:9", format=rh.formats.csv(), schema=NUMBER)

@@ -189,7 +189,7 @@ def test_its_event_time_is_given_where_it_is_read(whole: StagedStream) -> None:
     history = rh.collection(pa.table({"id": [1], "at": [T]}))
     for source in (whole, rh.hybrid(history, whole), rh.hybrid(whole, history)):
         rows = rh.Environment(1, runtime="simulated").from_source(source, name="rows").filter("id > 0")
-        with pytest.raises(ProgramError, match="event time is given behind 'rows'") as caught:
+        with pytest.raises(ProgramError, match="event time is assigned after 'rows'") as caught:
             rows.with_event_time(by_at)
         assert "env.from_stream(df, watermark=...)" in str(caught.value.hint)
 

@@ -145,7 +145,10 @@ def test_a_query_that_dies_around_a_batch_stages_it_once(
     # Without Spark's own note of what it has read, it would read all of it again.
     for path in sorted((tmp_path / "staged" / "query").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    with pytest.raises(UnrestorableError, match="would be read from its beginning"):
+    with pytest.raises(
+        UnrestorableError,
+        match="would read the stream from its beginning",
+    ):
         stream(frame).staged(str(tmp_path / "staged"))
 
 
@@ -251,7 +254,7 @@ def test_what_cannot_be_read_so_is_refused(spark: Any, frame: Any) -> None:
     assert "from_stream" in str(caught.value.hint)
     with pytest.raises(ProgramError, match="unit= or a format="):
         env.from_stream(frame, rh.Watermark.monotonic(on="id", unit="s"))
-    with pytest.raises(ProgramError, match=r"test_spark_streams.py:\d+.*event time is given behind"):
+    with pytest.raises(ProgramError, match=r"test_spark_streams.py:\d+.*event time is assigned after"):
         env.from_stream(frame).with_event_time(rh.Watermark.monotonic(on="at"))
     with pytest.raises(ConfigurationError, match="lanes is a whole number"):
         env.from_stream(frame, lanes=0)

@@ -116,7 +116,10 @@ def test_a_stream_is_joined_with_a_table() -> None:
         (lambda: rh.lookup_table(TOWNS, key=()), "is no key"),
         (lambda: rh.lookup_table(TOWNS.select("zip"), key="zip"), "no columns but its key"),
         (lambda: rh.lookup_table(lambda: TOWNS, key="zip"), "schema=Price"),
-        (lambda: rh.lookup_table(TOWNS, key="zip", reload_every="1m"), "is not loaded again"),
+        (
+            lambda: rh.lookup_table(TOWNS, key="zip", reload_every="1m"),
+            "reload= needs a function that loads the table; this one is already in memory",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_at_the_line(given: Callable[[], Any], text: str) -> None:

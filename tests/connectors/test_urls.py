@@ -15,7 +15,7 @@ def test_a_password_that_is_not_encoded_is_refused_and_not_shown(
     user: str, password: str, special: str
 ) -> None:
     url = f"store://{user}{password.format(special)}@host:6379/0"
-    with pytest.raises(ProgramError, match="url= is no URL of a store: ") as raised:
+    with pytest.raises(ProgramError, match="url= is not a valid URL for a store: ") as raised:
         url_parts(url, ("store",), "a store", "")
     shown = f"{raised.value}{raised.value.hint}{raised.value.__cause__}"
     assert "percent-encode" in shown

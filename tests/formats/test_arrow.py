@@ -47,8 +47,8 @@ whole = stream(texts("a"))
     ("payload", "what"),
     [
         (whole[:-20], "it is not a whole Arrow stream"),
-        (whole + b"more", "it goes on behind the end of its Arrow stream"),
-        (whole + whole, "it goes on behind the end of its Arrow stream"),
+        (whole + b"more", "it has bytes after the end of its Arrow stream"),
+        (whole + whole, "it has bytes after the end of its Arrow stream"),
         (b"text", "it is not a whole Arrow stream"),
         (stream(texts(None)), "column 's' holds a null"),
         (stream(pa.record_batch({"n": [1]})), "it has no column 's'"),

@@ -123,7 +123,7 @@ def test_a_schema_by_which_a_payload_has_no_bound_is_refused(name: str, registry
 
 
 def test_what_cannot_be_right_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ProgramError, match="bare Avro does not say its schema"):
+    with pytest.raises(ProgramError, match="bare Avro does not contain its schema"):
         formats.avro()
     with pytest.raises(ProgramError, match="is no URL of a schema registry"):
         formats.avro(registry="localhost:8081")

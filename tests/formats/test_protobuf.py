@@ -101,7 +101,7 @@ def test_columns_that_are_no_fields_are_refused_where_they_are_written() -> None
         formats.protobuf("shop.Nothing", descriptors=SHOP)
     with pytest.raises(ProgramError, match="the descriptors have no message type"):
         formats.protobuf("shop.Order", descriptors=b"\xff")
-    with pytest.raises(ProgramError, match="is no class of a Protobuf message"):
+    with pytest.raises(ProgramError, match="is not a class of a Protobuf message"):
         formats.protobuf(datetime)
 
 

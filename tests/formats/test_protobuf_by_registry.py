@@ -202,7 +202,7 @@ def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(registry: Fak
 def test_what_cannot_be_right_is_refused_where_it_is_written(registry: FakeRegistry) -> None:
     with pytest.raises(ProgramError, match="is no URL of a schema registry"):
         formats.protobuf("orders.Order", descriptors=SHOP, registry="localhost:8081")
-    with pytest.raises(ProgramError, match="subject= is for a schema registry"):
+    with pytest.raises(ProgramError, match="subject= needs a schema registry"):
         formats.protobuf("orders.Order", descriptors=SHOP, subject="orders-value")
     with pytest.raises(ProgramError, match="the schema needs a subject"):
         formats.protobuf("orders.Order", descriptors=SHOP, registry=registry.url).check_encodes(ROWS)

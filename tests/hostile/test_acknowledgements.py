@@ -47,17 +47,20 @@ def test_what_workers_say_is_taken() -> None:
 @pytest.mark.parametrize(
     ("share", "why"),
     [
-        (acknowledge(0, 1, paths=("another/state/1/1/count/0-a",)), "no file of ours below"),
-        (acknowledge(0, 1, paths=("job/state/../log/0000000001.json",)), "no file of ours below"),
-        (acknowledge(0, 1, paths=("/etc/passwd",)), "no file of ours below"),
+        (acknowledge(0, 1, paths=("another/state/1/1/count/0-a",)), "which is not a state file below"),
+        (
+            acknowledge(0, 1, paths=("job/state/../log/0000000001.json",)),
+            "which is not a state file below",
+        ),
+        (acknowledge(0, 1, paths=("/etc/passwd",)), "which is not a state file below"),
         (changed(handles=[handle(file(1, 1, 0), subtask=7)]), "is of subtask 7"),
         (changed(handles=[handle(inline=b"x", size_bytes=-1)]), "rows in -1 bytes"),
         (changed(handles=[handle(file(1, 1, 0), operator="spy")]), "no operator 'spy'"),
         (changed(committables=[CommittableHandle(OperatorId("spy"), b"")]), "no operator 'spy'"),
-        (changed(savepoint_handles=[handle(file(1, 1, 0))]), "no file of ours below 'state'"),
+        (changed(savepoint_handles=[handle(file(1, 1, 0))]), "not a state file below 'state'"),
         (
             changed(savepoint_handles=[msgspec.structs.replace(saved(0), path="state/../x")]),
-            "no file of ours below 'state'",
+            "not a state file below 'state'",
         ),
     ],
 )

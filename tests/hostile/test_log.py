@@ -243,7 +243,7 @@ class TestContent:
     )
     def test_a_path_that_leads_elsewhere(self, path: str) -> None:
         """CP32: else it would be opened, and once the checkpoint is dropped, deleted."""
-        with pytest.raises(UnrestorableError, match="no file of ours below 'job/state'"):
+        with pytest.raises(UnrestorableError, match="not a state file below 'job/state'"):
             self.read(self.checkpoint(path=path))
 
     @pytest.mark.parametrize(

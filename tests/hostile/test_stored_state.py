@@ -82,7 +82,7 @@ def read(files: dict[str, bytes]) -> Savepoint:
 )
 def test_a_manifest_that_leads_elsewhere(whole: dict[str, bytes], path: str) -> None:
     changed(whole, path=path)
-    with pytest.raises(UnrestorableError, match="no file of ours below 'state'") as caught:
+    with pytest.raises(UnrestorableError, match="not a state file below 'state'") as caught:
         read(whole)
     assert "start from another savepoint" in str(caught.value.hint)
 

@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
     ),
     "no classes": (
         lambda s: rh.ml.learn(s, Classifier, features=["km"], target="minutes"),
-        "has to be told all classes",
+        "is a classifier, which needs all classes at its first row",
         "classes=[0, 1]",
     ),
     "an unknown feature": (
@@ -124,7 +124,7 @@ WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
     "a name that is there": (
         lambda s: rh.ml.learn(s, MeanSoFar, features=["km"], target="minutes", name="km"),
         "the rows have a column 'km' already",
-        "another name",
+        "rename the result",
     ),
     "no detector": (
         lambda s: rh.ml.drift(s, Deaf, on="km"),  # type: ignore[arg-type]

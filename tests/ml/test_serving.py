@@ -131,10 +131,10 @@ def test_what_is_wrong_is_said() -> None:
     no_predictor = failing(lambda rows, models: rh.ml.score(rows, "model", features=["x"]))  # type: ignore[arg-type]
     assert "takes a predictor, not 'model'" in no_predictor.what
     several = failing(lambda rows, models: rh.ml.score(rows, lambda m: m[:1], features=["x", "id"]))
-    assert "the predictor gave 1 x 2 for" in str(several)
+    assert "the predictor returned 1 x 2 for" in str(several)
 
 
 def test_bytes_that_are_no_model_are_an_error_of_their_row() -> None:
     pytest.importorskip("onnxruntime")
     error = failing(lambda rows, models: rh.ml.serve(rows, models, features=["x"]))
-    assert "are no model in ONNX" in str(error)
+    assert "bytes are not an ONNX model" in str(error)

@@ -231,17 +231,20 @@ class TestRefused:
             ),
             (lambda: A.one_or_more().greedy().within("1s"), "is greedy"),
             (lambda: A.optional().within("1s"), "match no rows at all"),
-            (lambda: A.next("a"), "two steps of the pattern have the name 'a'"),
+            (lambda: A.next("a"), "the pattern has two steps named 'a'"),
             (lambda: begin("a", rh.pattern.skip_to_last("z")), "no such step"),
             (lambda: A.greedy(), "is for what repeats"),
-            (lambda: A.until(step("b")), "repeats without an end"),
-            (lambda: A.not_next("n").optional(), "said of a step"),
+            (lambda: A.until(step("b")), "repeats without an upper bound"),
+            (lambda: A.not_next("n").optional(), "does not apply to 'n'"),
             (lambda: A.times(0), "at least 1"),
             (lambda: A.where(), "needs a condition"),
             (lambda: A.where(3), "takes conditions"),
             (lambda: A.within("0s"), "more than nothing"),
-            (lambda: A.next(A.within("1s")), "only the whole pattern can"),
-            (lambda: A.next(begin("b").not_next("n")), "ends with 'n'"),
+            (
+                lambda: A.next(A.within("1s")),
+                "which only the whole pattern may have",
+            ),
+            (lambda: A.next(begin("b").not_next("n")), "cannot end with 'n'"),
         ],
     )
     def test_what_makes_no_sense_is_an_error_at_its_line(self, pattern: object, says: str) -> None:
@@ -283,7 +286,7 @@ class TestRefused:
             # An absence without a row before it, or without an end.
             (
                 lambda: A.optional().not_next("n").where(step("n")).next(one("b")).not_next("m"),
-                "nothing may come before",
+                "no step before this is part of every match",
             ),
             # The error names what blocks a step, not what is written after it.
             (

@@ -165,7 +165,7 @@ def test_a_loop_with_too_many_rows_fails_at_the_users_line() -> None:
     with pytest.raises((UserFunctionError, JobFailedError)) as raised:
         simulate(lambda env: numbers(env).iterate(doubling, capacity=5_000))
     assert "test_loops.py" in str(raised.value)
-    assert "rows wait to go round again in one subtask, and 5,000 may" in str(raised.value)
+    assert "rows of feedback are waiting in one subtask; the limit is 5,000" in str(raised.value)
 
 
 def test_mistakes_are_named_at_the_line_of_iterate() -> None:
@@ -177,11 +177,11 @@ def test_mistakes_are_named_at_the_line_of_iterate() -> None:
 
     mistakes: list[tuple[Any, Mapping[str, Any], str]] = [
         (3, {}, "takes a function of a stream, not 3"),
-        (lambda loop: loop, {}, "gives what goes round again and what leaves, not <stream"),
+        (lambda loop: loop, {}, "must return .feedback, output., two streams, not <stream"),
         (lambda loop: (stream, loop), {}, "does not come from the loop"),
         (lambda loop: (loop.select(m="n"), loop), {}, "has other columns than the loop"),
         (lambda loop: (loop.broadcast(), loop), {}, "are dealt out to all subtasks"),
-        (nested, {}, "a loop stands within a loop"),
+        (nested, {}, "a loop cannot contain another loop"),
         (halved, {"rounds": 0}, "rounds=0 is not a whole number"),
         (halved, {"capacity": True}, "capacity=True is not a whole number"),
     ]

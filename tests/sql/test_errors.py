@@ -74,36 +74,36 @@ def test_of_a_wide_table_all_columns_are_named() -> None:
 WRONG = {
     # Syntax.
     "SELEC price FROM bids": ("this is no SQL", "FROM"),
-    "SELECT price +": ("something is missing behind this", "+"),
+    "SELECT price +": ("something is missing after this", "+"),
     "SELECT (price FROM bids": ("the bracket that is opened here is not closed", "(price"),
     "SELECT price FROM bids WHERE (price > 3": ("write ) at the end", "(price > 3"),
     "SELECT price + 3) FROM bids": ("this bracket closes none", ")"),
-    "SELECT price FROM bids WHERE channel = 'a": ("what begins with ' here does not end", "'a"),
+    "SELECT price FROM bids WHERE channel = 'a": ("the ' that begins here is not closed", "'a"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
     "SHOW VIEWS": ("this is no SQL: expecting tables", "VIEWS"),
     "CALL x()": ("CALL is not known here", "CALL"),
     "SELECT FROM bids": ("SELECT has no columns", "SELECT"),
     "SELECT price FROM bids UNION ALL SELECT": ("SELECT has no columns", "SELECT"),
     "SELECT price /* not yet FROM bids": ("the comment that begins here", "/* not yet FROM bids"),
-    "SELECT price FROM": ("something is missing behind this", "FROM"),
-    "SELECT price FROM bids GROUP BY": ("something is missing behind this", "GROUP BY"),
-    "SELECT b.price FROM bids b JOIN sales s ON": ("something is missing behind this", "ON"),
-    "SELECT price FORM bids": ("did you mean FROM, where 'FORM' stands?", "bids"),
+    "SELECT price FROM": ("something is missing after this", "FROM"),
+    "SELECT price FROM bids GROUP BY": ("something is missing after this", "GROUP BY"),
+    "SELECT b.price FROM bids b JOIN sales s ON": ("something is missing after this", "ON"),
+    "SELECT price FORM bids": ("did you mean FROM instead of 'FORM'?", "bids"),
     "SELECT price FROM bids WERE price > 3": ("did you mean WHERE", "price"),
     "SELECT price FROM bids GROUP auction": ("write GROUP BY", "auction"),
     "SELECT CAST(price AS FOO) AS x FROM bids": ("there is no type FOO", "FOO"),
     "SELECT CASE WHEN price > 3 THEN 1 FROM bids": ("CASE lacks its WHEN or its END", "1"),
     "INSERT INTO t SELECT 1": ("env.sql_script(...)", "t SELECT 1"),
     # A comma behind which nothing stands.
-    "SELECT price, FROM bids": ("nothing stands behind this comma", ","),
-    "SELECT price FROM bids, WHERE price > 3": ("nothing stands behind this comma", ","),
-    "SELECT price FROM bids GROUP BY price,": ("nothing stands behind this comma", ","),
-    "SELECT upper(channel,) AS u FROM bids": ("nothing stands behind this comma", ","),
-    "SELECT price FROM bids WHERE auction IN (1,)": ("nothing stands behind this comma", ","),
-    "SELECT * FROM (VALUES (1, 2,)) AS t": ("nothing stands behind this comma", ","),
-    "SELECT * FROM (VALUES (1), ) AS t": ("nothing stands behind this comma", ","),
+    "SELECT price, FROM bids": ("expected an item after this comma", ","),
+    "SELECT price FROM bids, WHERE price > 3": ("expected an item after this comma", ","),
+    "SELECT price FROM bids GROUP BY price,": ("expected an item after this comma", ","),
+    "SELECT upper(channel,) AS u FROM bids": ("expected an item after this comma", ","),
+    "SELECT price FROM bids WHERE auction IN (1,)": ("expected an item after this comma", ","),
+    "SELECT * FROM (VALUES (1, 2,)) AS t": ("expected an item after this comma", ","),
+    "SELECT * FROM (VALUES (1), ) AS t": ("expected an item after this comma", ","),
     "SELECT ROW_NUMBER() OVER (ORDER BY price,) AS n FROM bids": (
-        "nothing stands behind this comma",
+        "expected an item after this comma",
         ",",
     ),
     # Calls.
@@ -112,7 +112,7 @@ WRONG = {
         "upper(channel, auction)",
     ),
     "SELECT upper() AS u FROM bids": ("UPPER() lacks an argument", "upper()"),
-    "SELECT count(price, auction) AS u FROM bids": ("COUNT() of so many arguments", "auction"),
+    "SELECT count(price, auction) AS u FROM bids": ("COUNT() with this number of arguments", "auction"),
     "SELECT summ(price) OVER (ORDER BY ts) AS u FROM bids": ("did you mean 'sum'", "summ(price)"),
     "SELECT * FROM TABLE(TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
         "unknown window function 'TUMBEL'",
@@ -127,11 +127,11 @@ WRONG = {
     "SELECT a.price FROM bids AS b": ("unknown table 'a'", "a.price"),
     "SELECT frobnicate(price) FROM bids": ("unknown function 'frobnicate'", "frobnicate(price)"),
     "SELECT price, auction AS price FROM bids": (
-        "two columns have the name 'price'",
+        "there are two columns named 'price'",
         "auction AS price",
     ),
     "SELECT price * 2 AS twice FROM bids WHERE twice > 3": (
-        "'twice' is a column that this SELECT makes, and is not there yet",
+        "'twice' is a column that this SELECT creates, so it cannot be read here",
         "twice",
     ),
     "WITH a AS (SELECT 1 AS x), a AS (SELECT 2 AS x) SELECT * FROM a": ("WITH names 'a' twice", "a"),
@@ -192,7 +192,10 @@ WRONG = {
     "SELECT began, COUNT(*) AS n FROM (SELECT *, window_start AS began FROM TABLE(TUMBLE(TABLE bids, "
     "DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS t WHERE window_start > '2026-03-01' "
     "GROUP BY began, window_end": ("is over, and are read before GROUP BY", "began"),
-    "SELECT MAX(COUNT(*)) AS m FROM bids": ("stands within another", "MAX(COUNT(*))"),
+    "SELECT MAX(COUNT(*)) AS m FROM bids": (
+        "an aggregate cannot contain another aggregate",
+        "MAX(COUNT(*))",
+    ),
     "SELECT price FROM bids WHERE COUNT(*) > 1": ("COUNT() is an aggregate", "COUNT(*)"),
     "SELECT *, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids": (
         "numbered again with each that comes",
@@ -204,13 +207,16 @@ WRONG = {
         "SUM(price) OVER (PARTITION BY auction)",
     ),
     "SELECT SUM(price) OVER (ORDER BY price) AS s FROM bids": (
-        "in the order of their event time",
+        "OVER on append-only rows needs the order of their event time",
         "price",
     ),
-    "SELECT SUM(n) OVER (ORDER BY n) AS s FROM numbers": ("in the order of their event time", "n"),
+    "SELECT SUM(n) OVER (ORDER BY n) AS s FROM numbers": (
+        "OVER on append-only rows needs the order of their event time",
+        "n",
+    ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 7 FOLLOWING) AS s "
     "FROM bids": (
-        "a frame ends with its own row",
+        "a frame ends at the current row, or, for ROWS n PRECEDING, at n FOLLOWING",
         "7",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN price PRECEDING AND CURRENT ROW) AS s "
@@ -272,12 +278,12 @@ WRONG = {
         "b.price",
     ),
     "SELECT b.price FROM bids b JOIN numbers FOR SYSTEM_TIME AS OF b.ts AS n ON b.auction = n.a": (
-        "have an event time",
+        "a versioned table needs event time, but this table has no event time",
         "numbers FOR SYSTEM_TIME AS OF b.ts AS n",
     ),
     "SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold BETWEEN b.ts AND "
     "b.ts - INTERVAL '1' HOUR": (
-        "no two rows lie apart like this",
+        "no two rows can have this distance",
         "s.sold BETWEEN b.ts AND b.ts - INTERVAL '1'",
     ),
     # What a stream has no meaning for.
@@ -296,7 +302,7 @@ WRONG = {
         "auction IN (SELECT n FROM numbers)",
     ),
     "SELECT (SELECT max(n) FROM numbers) AS m FROM bids": (
-        "all rows would be kept for ever, beside the value",
+        "every row would be kept for ever, along with the value",
         "max(n) FROM numbers",
     ),
     "SELECT auction, GROUPING(price) AS g FROM bids GROUP BY ROLLUP(auction)": (
@@ -304,12 +310,12 @@ WRONG = {
         "price",
     ),
     "SELECT auction, GROUPING(auction) AS g FROM bids GROUP BY auction": (
-        "says which keys a set leaves out",
+        "names the keys that a grouping set leaves out, but there is a single set",
         "GROUPING(auction)",
     ),
     "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) "
     "GROUP BY GROUPING SETS ((window_start, window_end), ())": (
-        "a window stands in every set of keys",
+        "a window must be in every grouping set",
         "window_start",
     ),
     "SELECT price, auction FROM bids INTERSECT SELECT n FROM numbers": (

@@ -284,18 +284,18 @@ WRONG = {
     "SELECT dollars(channel) AS d FROM bids": ("DOLLARS() takes BIGINT as 'cents'", "channel"),
     "SELECT dollars() AS d FROM bids": ("takes 1 arguments, and has 0", "dollars"),
     "SELECT label(1) AS d FROM bids": ("takes 2 or more arguments, and has 1", "label(1)"),
-    "SELECT parts(channel) AS p FROM bids": ("PARTS() gives a table", "parts(channel)"),
+    "SELECT parts(channel) AS p FROM bids": ("PARTS() returns a table", "parts(channel)"),
     "SELECT price FROM bids WHERE spread(price) > 1": ("SPREAD() is an aggregate", "spread(price)"),
     "SELECT spread(price) AS s FROM bids GROUP BY auction": (
         "SPREAD() keeps all values",
         "spread(price)",
     ),
     "SELECT price FROM bids, LATERAL TABLE(dollars(price)) AS d": (
-        "gives one value for a row, and no table",
+        "returns one value per row, not a table",
         "dollars(price)",
     ),
     "SELECT price FROM bids, LATERAL TABLE(upper(channel)) AS d": (
-        "UPPER() gives no table",
+        "UPPER() is not a table function",
         "upper(channel)",
     ),
     "SELECT price FROM bids, LATERAL TABLE(parts(channel)) AS p(a)": ("there are 2 columns", "p(a)"),

@@ -348,7 +348,7 @@ WRONG = [
     ({"MEASURES": "A.price"}, "this is no SQL: expecting as", "PATTERN"),
     ({"AFTER": "AFTER MATCH SKIP TO FIRST A"}, "A takes the first row of each match", "A"),
     ({"AFTER": "AFTER MATCH SKIP TO LAST X"}, "unknown variable 'X'", "X"),
-    ({"PATTERN": "(A B+ C)"}, "B takes every row, so that no match ever ends", "B"),
+    ({"PATTERN": "(A B+ C)"}, "B matches every row, so that no match ever ends", "B"),
 ]
 
 

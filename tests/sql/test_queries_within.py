@@ -34,16 +34,16 @@ WRONG = {
         "auction IN (SELECT id FROM sales)",
     ),
     "SELECT price > (SELECT amount FROM sales) AS more FROM bids": (
-        "has one row and one column",
+        "a scalar subquery must return one row and one column",
         "amount FROM sales",
     ),
     "SELECT price - (SELECT MAX(amount) FROM sales) AS a, (SELECT MAX(id) FROM sales) AS b FROM bids": (
-        "there is one such query",
+        "only one scalar subquery is supported",
         "MAX(id) FROM sales",
     ),
     "SELECT auction FROM bids b WHERE NOT EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auction) "
     "AND NOT EXISTS (SELECT 1 FROM rates r WHERE r.auction = b.auction)": (
-        "one NOT IN or NOT EXISTS",
+        "only one NOT IN or NOT EXISTS",
         "1 FROM rates r WHERE r.auction = b.auction",
     ),
 }

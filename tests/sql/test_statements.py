@@ -173,7 +173,7 @@ WRONG = {
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t": "and has a query",
     "CREATE TABLE t (a INT, A STRING) WITH ('connector' = 'print')": "two columns have the name 'A'",
-    "CREATE TABLE t (a INT,) WITH ('connector' = 'print')": "nothing stands behind this comma",
+    "CREATE TABLE t (a INT,) WITH ('connector' = 'print')": "expected an item after this comma",
     "CREATE TABLE t () WITH ('connector' = 'print')": "a table has columns",
     "CREATE TABLE t (a) WITH ('connector' = 'print')": "write a BIGINT",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'name' = 'x', 'name' = 'y')": (
@@ -184,7 +184,7 @@ WRONG = {
     "CREATE VIEW v": "a view has a query",
     "CREATE VIEW v (a, b) AS SELECT 1 AS x": "the query has 1 columns, and 2 are named",
     "SET state_ttl = 'soon'": "'soon' is not a duration",
-    "SET": "SET says what and to what",
+    "SET": "SET needs a name and a value",
     "hello": "this is no statement",
     "INSERT INTO nowhere SELECT 1": "unknown table 'nowhere'",
     "CREATE VIEW bids AS SELECT 1 AS a": "there is a table 'bids' already",

@@ -68,8 +68,8 @@ def test_a_line_in_tokens() -> None:
     [
         ("ada", "'ada' has 1 values, and the row has 2 columns"),
         ("ada,5,6", "'ada,5,6' has 3 values, and the row has 2 columns"),
-        ("ada,five", "'five' is no value of the column 'b', which is int64"),
-        (",5", "'' is no value of the column 'a', which is string"),
+        ("ada,five", "'five' is not a value of the column 'b', which is int64"),
+        (",5", "'' is not a value of the column 'a', which is string"),
         ('"ada,5', "'\"ada,5' has a quote that is not closed"),
         ("[ada,5", "'[ada,5' has a bracket that is not closed"),
     ],

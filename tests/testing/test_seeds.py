@@ -80,7 +80,7 @@ def test_results_that_replace_each_other_are_compared_by_the_last() -> None:
 
 
 def test_what_cannot_be_asked_together() -> None:
-    with pytest.raises(ProgramError, match="faults= is said, and seeds= draws it"):
+    with pytest.raises(ProgramError, match="faults= is set, but seeds= draws it at random"):
         simulate(job(Counting()), seeds=1, faults=Faults())
     with pytest.raises(ProgramError, match="with the columns k, and the output has k, n"):
         simulate(job(Counting()), seeds=1, expected=[{"k": 1}])

@@ -43,7 +43,7 @@ class Climate(Enum):
     SWARM = "any faults at any rates"
     STALLS = "nothing moves for a while, again and again: checkpoints are given up half-way"
     MOVES = "few faults: the job is stopped with a savepoint, and goes on from that elsewhere"
-    RIVALS = "drivers are cut off, and come back beside their successors"
+    RIVALS = "drivers are cut off, and return while their successors run"
     PHASES = "sources are read in steps, each when all subtasks have done with the one before"
     """Not drawn where none is given."""
     APPEARS = "splits are found while the job runs, in any order, by listings of which some fail"

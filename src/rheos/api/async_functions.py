@@ -1,4 +1,4 @@
-"""What `stream.map_async(...)` is given, checked: the operator, and the rows that leave it."""
+"""Checks of the arguments of `stream.map_async(...)`: its operator, and its output type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mapped(
     retries: Any,
     on_timeout: Any,
 ) -> tuple[AsyncMapSpec, Declared]:
-    """Of a stream of that schema. Raises ProgramError."""
+    """Return the operator and output type for a stream with this schema. Raises ProgramError."""
     called = fn.invoke if isinstance(fn, AsyncFunction) else fn
     if not _is_async(called):
         raise ProgramError(

@@ -57,8 +57,8 @@ def upsert_columns(
     if op is None:
         if OP in schema.names:
             raise ProgramError(
-                f"the stream has a column {OP!r}, and upserts have one of their own",
-                hint=f"write op={OP!r} if it says what a row is, or give it another name",
+                f"the stream has a column {OP!r}, and upserts add one of that name",
+                hint=f"write op={OP!r} if it holds the kind of change, or rename it",
             )
         said = pl.lit(UPDATE_AFTER)
     else:
@@ -66,7 +66,8 @@ def upsert_columns(
             raise unknown_column(op, schema, " for op=")
         if not pa.types.is_string(schema.field(op).type):
             raise SchemaError(
-                f"the column {op!r} is {schema.field(op).type}, and says what a row is as a text",
+                f"the column {op!r} is {schema.field(op).type}, but the kind of change must be a "
+                f"string",
                 hint=f"one of {_KNOWN}",
             )
         known = SPELLINGS | OF_TABLES if of_tables else SPELLINGS
@@ -140,8 +141,8 @@ def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
     """The aggregates can be kept over rows, or over such changes. Raises ProgramError."""
     if OP in aggregates:
         raise ProgramError(
-            f"an aggregate cannot be called {OP!r}: the column says what a row is",
-            hint="give it another name",
+            f"an aggregate cannot be called {OP!r}: that column holds the kind of change",
+            hint="choose another name",
         )
     if changes is None:
         return
@@ -170,8 +171,8 @@ def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Change
     if changes is None:
         if OP in schema.names:
             raise ProgramError(
-                f"the rows have a column {OP!r}, and the changes of ranks have one of their own",
-                hint="say that they are changes: .upserts(key=...); or give the column another name",
+                f"the rows have a column {OP!r}, and a changelog of ranks adds one of that name",
+                hint="declare them as changes: .upserts(key=...); or rename the column",
             )
     else:
         check_rows_by_key(changes, keys)

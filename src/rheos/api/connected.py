@@ -84,7 +84,7 @@ class _Pair:
         return first, second
 
     def _like(self, declared: Declared) -> StreamType:
-        """What leaves has event time where the rows have it that are not broadcast."""
+        """Return the output type. It has event time if the inputs that are not broadcast have it."""
         rows = [
             type
             for type, port in zip(self._types, self._ports, strict=True)
@@ -185,8 +185,9 @@ class ConnectedStreams(_Pair):
     def _not_broadcast(self, method: str) -> None:
         if self._ports[1].broadcast:
             raise ProgramError(
-                f"{method}() is not there beside a broadcast stream",
-                hint="write .process(...), with an rh.BroadcastProcessFunction; a key is said before: "
+                f"{method}() is not available with a broadcast stream",
+                hint="write .process(...), with an rh.BroadcastProcessFunction; to key the stream, "
+                "call key_by first: "
                 "stream.key_by(...).connect(rules.broadcast())",
             )
 
@@ -309,9 +310,9 @@ class KeyedConnectedStreams(_Pair):
             if self._ports[1].broadcast:
                 if order != "arrival":
                     raise ProgramError(
-                        f"order={order!r} is not there beside a broadcast stream",
-                        hint="leave order= out: a row meets the broadcast records that have come by "
-                        "then; what is to wait for more, a timer can do",
+                        f"order={order!r} is not available with a broadcast stream",
+                        hint="leave order= out: a row sees the broadcast records that have arrived "
+                        "by then; to wait for more, register a timer",
                     )
                 base: Any = KeyedBroadcastProcessFunction
                 emits = self._checked(fn, base, OF_BROADCAST, returns)
@@ -373,8 +374,8 @@ def _check_times(first: Any, second: Any) -> None:
     if first._type.event_time != second._type.event_time:
         bare, timed = ("first", "second") if second._type.event_time else ("second", "first")
         raise ProgramError(
-            f"the {timed} stream has event time and the {bare} has not",
-            hint=f"give the source of the {bare} a watermark too",
+            f"the {timed} stream has event time, but the {bare} does not",
+            hint=f"set watermark= on the source of the {bare}, too",
         )
 
 

@@ -43,8 +43,9 @@ def detected(
     for field in found:
         if field.name in keys:
             raise SchemaError(
-                f"step {field.name!r} is called as a key column is, and matches have columns of both",
-                hint="give the step another name",
+                f"step {field.name!r} has the name of a key column; matches have a column for each "
+                f"step and each key",
+                hint="rename the step",
             )
     columns = [*(schema.field(key) for key in keys), *found]
     return PatternSpec(tree), canonical_schema(pa.schema(columns))

@@ -441,16 +441,16 @@ class Environment:
         for node in self._program.graph().nodes:
             if isinstance(node.spec, SinkSpec):
                 raise ProgramError(
-                    "the program ended without a call of execute: nothing was run",
+                    "the program ended without a call of execute, so nothing was run",
                     site=node.site,
                     operator=node.name,
-                    hint='end it with env.execute("name"); it may stand under '
+                    hint='end it with env.execute("name"); it may be under '
                     '`if __name__ == "__main__":`',
                 )
 
     def _plan(self, name: str) -> tuple[Graph, PhysicalPlan, RuntimeChoice]:
         if not isinstance(name, str) or not name.strip():
-            raise ProgramError(f"the name of a job is a text that is not empty, not {name!r}")
+            raise ProgramError(f"the name of a job must be a non-empty string, not {name!r}")
         graph = self._program.graph()
         choice = choose_runtime(self._runtime, graph)
         return graph, self._plan_of(graph, name, choice), choice
@@ -482,7 +482,7 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, path in files.items():
         if not isinstance(name, str) or not name.strip():
-            raise ProgramError(f"the name of a file is a text that is not empty, not {name!r}")
+            raise ProgramError(f"the name of a file must be a non-empty string, not {name!r}")
         place = Path(path).expanduser().absolute()
         if not place.exists():
             raise ProgramError(

@@ -30,7 +30,7 @@ ExprLike: TypeAlias = pl.Expr | str
 
 Op: TypeAlias = Literal["filter", "select", "with_columns"]
 Method: TypeAlias = Op | Literal["where", "until"]
-"""What is given expressions; those of a pattern are conditions, as those of a filter are."""
+"""Methods that take expressions; those of a pattern are conditions, like those of a filter."""
 
 _CONDITIONS = ("filter", "where", "until")
 

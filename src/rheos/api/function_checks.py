@@ -1,5 +1,6 @@
-"""What must hold of a function object, an instance of one of the classes that users derive from, and
-what it emits. Checked as the program is written; who calls these adds the place."""
+"""Checks of function objects, which are instances of classes that users derive from, and of their
+output. They run while the program is built; the caller adds the user's line.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ _ELSEWHERE: Mapping[type, str] = {
     KeyedBroadcastProcessFunction: "a keyed stream and a broadcast one: "
     'stream.key_by("user").connect(rules.broadcast()).process(...)',
 }
-"""What functions of each class are called for."""
+"""For each function class, the methods that accept it."""
 
 
 def check_function(
@@ -108,9 +109,10 @@ def _check_states(fn: Any, base: type) -> None:
     for name, value in vars(fn).items():
         if isinstance(value, StateDeclaration):
             raise ProgramError(
-                f"state {name!r} of {name_of_class} is declared on the instance, where it is none",
+                f"state {name!r} of {name_of_class} is declared on the instance, where it has no "
+                f"effect",
                 site=value.site,
-                hint=f"declare it as an attribute of the class, beside the methods: "
+                hint=f"declare it as an attribute of the class, next to the methods: "
                 f"{name} = rh.{type(value).__name__}(...)",
             )
     for name, declared in declarations(fn).items():
@@ -215,8 +217,8 @@ def expires_by_event_time(fn: Any, type: StreamType) -> bool:
             if type.event_time:
                 return True
             raise ProgramError(
-                f"state {name!r} has a time to live in event time, and this stream has none",
-                hint=f"give the source a watermark, or let it go by the clock: "
+                f"state {name!r} has a time to live in event time, but this stream has no event time",
+                hint=f"set watermark= on the source, or use processing time: "
                 f'ttl=rh.TimeToLive({declared.ttl.duration!r}, time="processing_time")',
             )
     return False

@@ -1,4 +1,4 @@
-"""What `stream.iterate(...)` is given, checked: the head of the loop, and what comes round to it."""
+"""Checks of the arguments of `stream.iterate(...)`: the head of the loop, and its feedback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def iterate_spec(body: Any, rounds: Any, capacity: Any) -> IterateSpec:
 
 
 def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
-    """What goes round: the input's columns, without its event time. Raises SchemaError."""
+    """Return the type of the feedback: the input's columns, without its event time. Raises
+    SchemaError.
+    """
     fields = [field.with_nullable(True) for field in of_input.schema]
     if spec.rounds is None:
         return StreamType(pa.schema(fields), event_time=False, record=of_input.record)
@@ -64,7 +66,7 @@ def close_loop(
         or not all(isinstance(stream, type(loop)) for stream in given)
     ):
         raise ProgramError(
-            f"the body of a loop gives what goes round again and what leaves, not {given!r}",
+            f"the body of a loop must return (feedback, output), two streams, not {given!r}",
             hint=_EXAMPLE,
         )
     again, result = given

@@ -1,4 +1,4 @@
-"""What the joins of two keyed streams are given, checked: which columns leave, and the operators."""
+"""Checks of the arguments of joins of two keyed streams: their output columns, and the operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_how(how: Any, known: tuple[str, ...] = get_args(JoinHow)) -> None:
 def check_suffix(suffix: Any) -> None:
     if suffix is not None and (not isinstance(suffix, str) or not suffix):
         raise ProgramError(
-            f"a suffix is a text that is not empty, not {suffix!r}", hint='write suffix="_right"'
+            f"a suffix must be a non-empty string, not {suffix!r}", hint='write suffix="_right"'
         )
 
 
@@ -57,9 +57,9 @@ def interval_of(between: Any) -> tuple[int, int]:
     """The bounds in ms. Raises ProgramError."""
     if not isinstance(between, Iterable) or isinstance(between, str) or len(bounds := [*between]) != 2:
         raise ProgramError(
-            f"between= takes the least and the greatest distance, not {between!r}",
+            f"between= takes the smallest and the largest distance, not {between!r}",
             hint='write between=("-5m", "10m"): the right row is at most 5 minutes before the left '
-            "one, and at most 10 behind it",
+            "one, and at most 10 after it",
         )
     lower, upper = (signed_duration_ms(bound) for bound in bounds)
     if lower > upper:
@@ -69,8 +69,8 @@ def interval_of(between: Any) -> tuple[int, int]:
         )
     if max(-lower, upper) > _FARTHEST_MS:
         raise ProgramError(
-            f"between={tuple(bounds)!r} is more than a million years, which is the most there can be",
-            hint="rows that wait so long are never dropped; write the distance that rows can have",
+            f"between={tuple(bounds)!r} exceeds the maximum of a million years",
+            hint="such rows would never be dropped; write the largest distance that can occur",
         )
     return lower, upper
 
@@ -82,7 +82,7 @@ def interval_joined(
     how: JoinHow,
     suffix: str | None,
 ) -> tuple[IntervalJoinSpec, StreamType]:
-    """Of two streams, each with its keys."""
+    """Return the interval join of two streams, each with its keys."""
     lower, upper = interval_of(between)
     check_how(how)
     columns, schema = joined_columns(left, right, how, suffix)
@@ -96,7 +96,7 @@ def temporal_joined(
     how: TemporalHow,
     suffix: str | None,
 ) -> tuple[TemporalJoinSpec, StreamType]:
-    """Of a stream and a table that changes, each with its keys."""
+    """Return the temporal join of a stream and an updating table, each with its keys."""
     check_how(how, get_args(TemporalHow))
     columns, schema = joined_columns(left, right, how, suffix)
     return TemporalJoinSpec(how, columns), StreamType(schema, event_time=True)
@@ -109,7 +109,7 @@ def window_joined(
     how: JoinHow,
     suffix: str | None,
 ) -> tuple[WindowJoinSpec, StreamType]:
-    """Of two streams, each with its keys."""
+    """Return the window join of two streams, each with its keys."""
     check_how(how)
     columns, schema = joined_columns(left, right, how, suffix)
     schema = pa.schema([*schema, *WINDOW_FIELDS])
@@ -125,7 +125,7 @@ def tables_joined(
     suffix: str | None,
     ttl: TimeToLive | None,
 ) -> tuple[TableJoinSpec, StreamType]:
-    """Of two streams, each with its keys."""
+    """Return the unbounded join of two streams, each with its keys."""
     check_how(how)
     ttl_ms = time_to_live_ms(ttl)
     inputs = _table_input(*left), _table_input(*right)
@@ -138,8 +138,8 @@ def tables_joined(
     if spec.gives_changes:
         if OP in schema.names:
             raise ProgramError(
-                f"a side has a column {OP!r}, and the changes of a join have one of their own",
-                hint="say that they are changes: .upserts(key=...); or give the column another name",
+                f"a side has a column {OP!r}, and the changelog of a join adds one of that name",
+                hint="declare them as changes: .upserts(key=...); or rename the column",
             )
         schema = schema.append(pa.field(OP, pa.string()))
         changes = Changes(_key_of_pairs(left, right, columns), retracts=True)
@@ -150,8 +150,8 @@ def time_to_live_ms(ttl: Any) -> int | None:
     """In ms; None for ever. Raises ProgramError."""
     if ttl is None:
         raise ProgramError(
-            "a join of all rows keeps each of them, and it is not said for how long",
-            hint='write ttl="7d", to forget rows that the stream has passed by so long; or '
+            "an unbounded join keeps every row, and no ttl= limits how long",
+            hint='write ttl="7d", to drop rows that are that much older than the watermark; or '
             f'ttl="{FOREVER}", where those of both sides are few enough. Rows that belong together in '
             "time are joined by .interval_join(...), .window_join(...) or .temporal_join(...)",
         )
@@ -190,7 +190,7 @@ def _key_of_pairs(
 def co_grouped(
     left: StreamType, right: StreamType, window: Any, fn: Any, returns: Any
 ) -> tuple[CoGroupSpec, StreamType]:
-    """Of two keyed streams."""
+    """Return the co-group of two keyed streams."""
     check_function(fn, CoGroupFunction, ("co_group",), "co_group")
     records = tuple(
         input_record(fn.co_group, side.schema, many=True, position=position)
@@ -202,10 +202,10 @@ def co_grouped(
 
 
 def checked_window(window: Any, method: str) -> Window:
-    """A window of a kind that lies in event time."""
+    """Check that a window is of a kind in event time."""
     if not isinstance(window, Window) or not WindowsOfKeys(window).in_columns:
         raise ProgramError(
-            f"{method}() takes windows in event time, and {window!r} is none",
+            f"{method}() takes windows in event time, not {window!r}",
             hint=f'write .{method}(other, rh.Tumbling("1m"), ...), rh.Sliding(...), rh.Cumulating(...) '
             "or rh.Session(...) with one gap for all rows",
         )

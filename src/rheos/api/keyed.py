@@ -175,7 +175,8 @@ class KeyedStream:
             return connect_keyed(self, other)
 
     def reduce(self, fn: Callable[[Any, Any], Any]) -> DataStream:
-        """Combines the records of a key two by two; each record gives the combination so far.
+        """Combine the records of a key with a function of two records, and emit the result so far for
+        each record.
 
         ```python
         def larger(a: Bid, b: Bid) -> Bid:
@@ -193,8 +194,9 @@ class KeyedStream:
                 given = result_type(fn, said, method="reduce", many=False)
                 if given.schema != self.schema:
                     raise SchemaError(
-                        f"{function_name(fn)} makes another type of record than it combines",
-                        hint="a reduce gives what it takes; use .process(...) for another type",
+                        f"{function_name(fn)} returns another type of record than it takes",
+                        hint="a reduce function returns the type that it takes; use .process(...) "
+                        "for another type",
                     )
             return self._then(ReduceSpec(fn, record), name, {MAIN: self._type})
 
@@ -215,16 +217,16 @@ class KeyedStream:
             return self._then(RunningSpec(checked), "running", {MAIN: type})
 
     def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
-        """One row of each key: the first that comes, or, as upserts with `op`, always the last.
+        """Keep one row per key: the first that arrives, or always the last, as upserts with `op`.
 
         ```python
         clicks.key_by("id").dedup(within="1h")
         orders.key_by("id").dedup("last").sink_to(rh.redis.sink(url, key="order:{id}"))
         ```
 
-        With `within`, which needs event time, a row is a duplicate for so long after the one that was
-        given, and a key is forgotten after that; without, never. Late rows then go to the side output
-        `"late"`. Of rows out of order it depends on arrival which one comes first.
+        With `within`, which needs event time, rows are duplicates for that long after the emitted one;
+        then the key is forgotten. Without it, keys are never forgotten. Late rows go to the side output
+        `"late"`. If rows are out of order, the first to arrive counts.
         """
         with located(call_site(), "dedup"):
             if keep not in ("first", "last"):
@@ -271,10 +273,10 @@ class KeyedStream:
             return self._then(spec, "top_n", {MAIN: type})
 
     def table(self, **aggregates: Agg) -> DataStream:
-        """A table with a row per key, its aggregates so far, as the changes of it: each row that comes
-        gives what its key's row is now, and in `op` whether that is new.
+        """Aggregate into an updating table with a row per key, and emit its changes: each input row
+        emits the current row of its key, with `op` telling whether that row is new.
 
-        Of changes that retract (`retractions()`) it counts and adds up what is there.
+        If the input is a changelog with retractions (`retractions()`), retracted rows are subtracted.
 
         ```python
         sales.key_by("item").table(n=rh.agg.count(), total=rh.agg.sum("price")).sink_to(
@@ -342,23 +344,24 @@ class KeyedStream:
         *,
         suffix: str | None = None,
     ) -> DataStream:
-        """Pairs of this stream's rows and the other's, of one key, that lie close together in time: the
-        other row from so long after this one, to so long after it; a minus says before.
+        """Join rows of this stream and of another one that have the same key and are close together in
+        time. The bounds are the distance of the other row after this one; negative distances mean
+        before.
 
         ```python
         orders.key_by("id").interval_join(payments.key_by("order_id"), between=("-5m", "10m"))
         ```
 
-        A pair has the columns of both, and the later of their times. Rows that come too late go to the
-        side outputs `"late_left"` and `"late_right"`.
+        A pair has the columns of both, and the later of their times. Late rows go to the side outputs
+        `"late_left"` and `"late_right"`.
 
         Args:
             other: the right side, keyed by as many columns of the same types.
-            between: the bounds, both included.
-            how: "left", "right" and "full" keep the rows of that side, or of both, that find no
-                partner: with nulls, as soon as none can come any more.
-            suffix: what is put behind the names of the other's columns that this stream has, too. A key
-                that both call the same is one column.
+            between: the two bounds, inclusive.
+            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
+                partner: with nulls, as soon as no partner can arrive any more.
+            suffix: suffix for the other's columns whose names this stream has, too. A key with the same
+                name on both sides is one column.
         """
         with located(call_site(), "interval_join"):
             self._check_other(other, "interval_join")
@@ -456,25 +459,24 @@ class KeyedStream:
         ttl: TimeToLive | None = None,
         suffix: str | None = None,
     ) -> DataStream:
-        """All pairs of this stream's rows and the other's of one key, however far they are apart in
-        time. Each side is rows that stay, or the changes of a table (`upserts`), whose rows are
-        updated and deleted.
+        """Join all rows of this stream and of another one that have the same key, whatever their times.
+        Each side is append-only or an updating table (`upserts`).
 
         ```python
         orders = orders.upserts(key="id").retractions()
         orders.key_by("user").join(users.upserts(key="id").key_by("id"), how="left", ttl="30d")
         ```
 
-        The result is changes, too: what it gives is taken back when a row of the pair is. Of rows that
-        stay, with how="inner", it is rows. It has no event time.
+        The result is a changelog: a pair is retracted when one of its rows is. An inner join of
+        append-only sides is append-only. The result has no event time.
 
         Args:
             other: the right side, keyed by as many columns of the same types.
-            how: "left", "right" and "full" keep the rows of that side, or of both, that have no
-                partner: with nulls, until one comes.
-            ttl: so long after its event time, or up to a tenth of it later, a row is forgotten: it
-                finds no further partner, and its pairs stay as they are. "forever" keeps all rows. One
-                of them is to be said.
+            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
+                partner: with nulls, until a partner arrives.
+            ttl: required: time after a row's event time at which it is dropped, or up to a tenth of
+                that time later. A dropped row finds no further partner, and its pairs remain. "forever"
+                keeps all rows.
             suffix: as in `interval_join`.
         """
         with located(call_site(), "join"):

@@ -19,7 +19,7 @@ from rheos.core.site import located_at_call
 from rheos.core.state.key_groups import is_key_type
 
 MOST_BYTES = 256 * MIB
-"""Of a table that is sent with the program."""
+"""Maximum size of a table that is sent with the program."""
 
 
 @located_at_call
@@ -30,7 +30,7 @@ def lookup_table(
     schema: Any = None,
     reload_every: Duration | None = None,
 ) -> TableLookup:
-    """A table, for `stream.lookup`: its rows by key.
+    """Create a lookup of a table's rows by key, for `stream.lookup`.
 
     ```python
     visits.lookup(rh.lookup_table(countries, key="code"), on="country")
@@ -43,12 +43,12 @@ def lookup_table(
 
     Args:
         table: a DataFrame of Polars, pandas or Spark, a pyarrow Table, dataclass instances or dicts,
-            which are sent with the program; or a function without arguments that gives one of these. It
-            is called on the worker, by each subtask.
-        key: its key column, or several. A key with several rows makes several of one.
-        schema: a dataclass or pyarrow schema of its rows; needed where it is a function.
-        reload_every: the function is called again when a row is looked up so long after the last time.
-            A function that raises is called again, as long as `lookup(retry_for=)` says.
+            which are sent with the program; or a function without arguments that returns one of these.
+            Each subtask calls it on its worker.
+        key: its key column, or several. If a key has several rows, the lookup emits one row for each.
+        schema: a dataclass or pyarrow schema of its rows; required if the table is a function.
+        reload_every: maximum age of the loaded table: a later lookup calls the function again. If the
+            function raises, it is retried as set by `lookup(retry_for=)`.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     if callable(table):
@@ -62,16 +62,16 @@ def lookup_table(
     else:
         if reload_every is not None:
             raise ProgramError(
-                "a table that the program has is not loaded again",
-                hint="give a function that loads it, as lambda: pl.read_parquet(path)",
+                "reload= needs a function that loads the table; this one is already in memory",
+                hint="pass a function that loads it, such as lambda: pl.read_parquet(path)",
             )
         loaded = table_of(_collected(table), None if schema is None else resolve(schema)[0])[0]
         whole = canonical_schema(loaded.schema)
         loaded = loaded.cast(whole)
         if loaded.nbytes > MOST_BYTES:
             raise ProgramError(
-                f"the table has {loaded.nbytes // MIB} MiB, and is sent to every worker",
-                hint="write it to a file, and give a function that reads it",
+                f"the table has {loaded.nbytes // MIB} MiB, which is too large to send to every worker",
+                hint="write it to a file, and pass a function that reads it",
             )
     every_ms = None if reload_every is None else duration_ms(reload_every)
     if every_ms is not None and every_ms <= 0:
@@ -106,5 +106,5 @@ def _parted(whole: pa.Schema, keys: tuple[str, ...]) -> tuple[pa.Schema, pa.Sche
             raise SchemaError(f"the column {key!r} cannot be a key, as it is {whole.field(key).type}")
     rest = pa.schema([field for field in whole if field.name not in keys])
     if not rest.names:
-        raise SchemaError("the table has no columns but its key", hint="there is nothing to look up")
+        raise SchemaError("the table has no columns but its key", hint="add the columns to look up")
     return pa.schema([whole.field(key) for key in keys]), rest

@@ -1,4 +1,4 @@
-"""What `stream.lookup(...)` is given, checked: the operator, and the rows that leave it."""
+"""Checks of the arguments of `stream.lookup(...)`: its operator, and its output columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def looked_up(
     cache_keys: int,
     retry_for: str,
 ) -> tuple[LookupSpec, pa.Schema]:
-    """Of a stream of that schema. Raises ProgramError."""
+    """Return the operator and output columns for a stream with this schema. Raises ProgramError."""
     if not isinstance(lookup, Lookup):
         raise ProgramError(f"lookup() takes a lookup, not {lookup!r}", hint=_EXAMPLE)
     if how not in get_args(How):
@@ -65,7 +65,7 @@ def _on(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
         if not is_key_type(schema.field(name).type):
             raise SchemaError(
                 f"on= names the column {name!r}, which is {schema.field(name).type}",
-                hint="a key is a number, a text, a time or bytes",
+                hint="a key is a number, a string, a time or bytes",
             )
     return names
 

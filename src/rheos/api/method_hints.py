@@ -38,7 +38,7 @@ OF_ANY = (
     "collect",
 )
 OF_OPERATORS = {
-    name: f"it is of an operator: call it behind one, as .running(n=rh.agg.count()).{name}(...)"
+    name: f"it configures an operator: call it after one, as in .running(n=rh.agg.count()).{name}(...)"
     for name in ("name", "uid", "set_parallelism")
 }
 

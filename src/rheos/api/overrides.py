@@ -1,4 +1,4 @@
-"""What a command says beside the program: settings that win over the program's own.
+"""Settings from a command, which take precedence over the program's own.
 
 A command sets them before it runs the user's file, in the same process:
 
@@ -39,16 +39,16 @@ class Overrides:
     """Called with each environment that the program makes."""
     capture: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Of the job, over those that the program gives."""
+    """Parameters of the job, which take precedence over the program's."""
     until_ms: int | None = None
-    """After so much virtual time the input of a simulated job ends."""
+    """Virtual time after which the input of a simulated job ends."""
     until_now: bool = False
     """A job stops once it has read what its sources have when it is submitted."""
     standby: bool = False
     """A job that another driver runs is waited for, and taken over when that driver is gone."""
 
     def said(self, name: str) -> Any:
-        """The setting of that name, as far as it is said here; otherwise None."""
+        """Return the override of a setting; None if it has none."""
         said = [partial.values[name] for partial in self.settings if name in partial.values]
         return said[-1] if said else None
 
@@ -61,14 +61,14 @@ class ProgramCaptured(BaseException):
         self.environment = environment
         self.job_name = job_name
         self.site = call_site()
-        """Where it was to be executed."""
+        """Line of the program that called `execute`."""
 
 
 _current = Overrides()
 
 
 def current() -> Overrides:
-    """What holds now, in this process."""
+    """Return the overrides in effect in this process."""
     return _current
 
 

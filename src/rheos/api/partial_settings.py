@@ -1,4 +1,4 @@
-"""Some of the settings, as one place gives them, and how several places make one `Settings`.
+"""Partial settings from one place, and their merge into one `Settings`.
 
 The names are those of `Settings`. A field of one of its groups is named by both: "checkpoints.retain",
 "state.backend". In a file, a group is a table:
@@ -33,7 +33,7 @@ from rheos.core.protocol.sizes import size_bytes
 from rheos.core.protocol.state_config import StateConfig
 
 Place: TypeAlias = Site | str
-"""Where a setting was given: a line of a file, or an option of the command."""
+"""Place at which a setting was made: a line of a file, or an option of the command."""
 
 _GROUPS: Mapping[str, type] = {"checkpoints": Checkpoints, "state": StateConfig}
 
@@ -49,7 +49,7 @@ class PartialSettings:
 
     values: Mapping[str, Any]
     place: Callable[[str], Place]
-    """Of a setting, by its name."""
+    """Place of a setting, by its name."""
 
     def __post_init__(self) -> None:
         for name in self.values:
@@ -60,13 +60,13 @@ class PartialSettings:
 
 @dataclass(frozen=True)
 class Merged:
-    """What all places together say."""
+    """Result of merging all places."""
 
     settings: Settings
     site: Site
-    """Of the environment that they are for."""
+    """Site of the environment with these settings."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """Of what was given somewhere: where that was which won."""
+    """For each setting made explicitly, the place that took precedence."""
 
     @contextmanager
     def checking(self, *names: str) -> Iterator[None]:
@@ -92,9 +92,10 @@ def blamed(place: Place) -> Iterator[None]:
 
 
 def merge(partials: Sequence[PartialSettings], site: Site) -> Merged:
-    """Each wins over those before it. `site` is that of the environment they are for. Raises
-    ConfigurationError where a group is none."""
-    merged = Merged(Settings(state=StateConfig()), site)  # Of a word one is made.
+    """Merge partial settings; later ones take precedence. `site` is the line of their environment.
+    Raises ConfigurationError if a group is not valid.
+    """
+    merged = Merged(Settings(state=StateConfig()), site)  # a short form is expanded
     for partial in partials:
         # A group as a whole first: single fields of it go on top.
         for name in sorted(partial.values, key=lambda name: "." in name):
@@ -110,7 +111,7 @@ def _with(merged: Merged, name: str, value: Any, place: Place) -> Merged:
         elif group in _GROUPS:
             value = _group(group, value)
     settings = replace(merged.settings, **{group: value})
-    # A group that is given as a whole leaves nothing of what was said of its fields before.
+    # A group that is set as a whole replaces all earlier settings of its fields.
     before = {said: at for said, at in merged.places.items() if not said.startswith(f"{name}.")}
     return replace(merged, settings=settings, places={**before, name: place})
 
@@ -127,12 +128,12 @@ def _group(name: str, value: Any) -> Any:
 
 
 def from_program(values: Mapping[str, Any], site: Site) -> PartialSettings:
-    """What the arguments of `rh.Environment` say, at that line."""
+    """Return the settings in the arguments of `rh.Environment`, at that line."""
     return PartialSettings(values, lambda name: site)
 
 
 def whole(settings: Any, site: Site) -> PartialSettings:
-    """What `rh.Environment(settings=...)` says."""
+    """Return the settings in `rh.Environment(settings=...)`."""
     if not isinstance(settings, Settings):
         raise ConfigurationError(
             f"settings={settings!r} is not known",
@@ -143,20 +144,23 @@ def whole(settings: Any, site: Site) -> PartialSettings:
 
 
 def from_command(values: Mapping[str, Any], options: Mapping[str, str]) -> PartialSettings:
-    """What the command's options say: `options` has the option of each setting. None is not given."""
+    """Return the settings in the command's options: `options` has the option for each setting. None
+    means not set.
+    """
     given = {name: value for name, value in values.items() if value is not None}
     return PartialSettings(given, options.__getitem__)
 
 
 def from_file(path: str | Path) -> PartialSettings:
-    """What a TOML file says. Raises ConfigurationError: there is none, it is no TOML, it has a name
-    that is no setting, or a setting that only a program can give."""
+    """Read settings from a TOML file. Raises ConfigurationError if the file does not exist, is not
+    valid TOML, or has an unknown setting or one that only a program can set.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"the settings in {str(path)!r} cannot be read: {error}",
-            hint="give a TOML file that can be read: rheos run job.py --config job.toml",
+            hint="pass a valid TOML file: rheos run job.py --config job.toml",
         ) from None
     try:
         tables = tomllib.loads(text)
@@ -178,7 +182,7 @@ def _read(tables: Mapping[str, Any], place: Callable[[str], Place]) -> Iterator[
         with blamed(place(name)):
             if name == "spark":
                 raise ConfigurationError(
-                    "a session of Spark cannot be written in a file", hint="give the master instead"
+                    "a Spark session cannot be configured in a file", hint="set the master instead"
                 )
             if name == "restart":
                 yield name, _strategy(value)
@@ -212,7 +216,7 @@ _KEY = re.compile(r"\s*([\w.]+)\s*=")
 
 
 def _lines(text: str) -> dict[str, int]:
-    """In which line each name is said, as far as that is seen without parsing."""
+    """Return the line of each setting, as far as it can be found without parsing."""
     found: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):

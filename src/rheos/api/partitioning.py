@@ -1,4 +1,4 @@
-"""Which subtask gets which rows, and what is chained: the methods of a stream that say so."""
+"""Methods of a stream for partitioning and chaining."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from rheos.core.site import call_site, located
 
 
 class Partitioned:
-    """What of `DataStream` says how rows are dealt out. Only the last word counts; a program finds the
-    same rows whatever it says here, as long as its functions look at nothing but their rows."""
+    """Partitioning methods of `DataStream`. The last call takes effect. The output of a program does
+    not depend on them, as long as its functions read only their rows.
+    """
 
     _program: Program
     _port: Input
@@ -31,10 +32,9 @@ class Partitioned:
         self._port = port
 
     def broadcast(self) -> Self:
-        """Every row goes to every subtask of what comes next.
+        """Send every row to every subtask of the next operator.
 
-        What comes next then sees each row once in each subtask: it is for what every subtask has to
-        know, such as the rules beside a stream.
+        Use it for data that every subtask needs, such as rules for a stream.
         """
         with located(call_site(), "broadcast"):
             return self._dealt(None, broadcast=True)
@@ -50,9 +50,10 @@ class Partitioned:
             return self._dealt(RowDistribution.REBALANCE)
 
     def rescale(self) -> Self:
-        """Batches of rows go in turn to those subtasks that lie opposite: where four subtasks hand on
-        to two, each of these has the rows of two of them. It leaves more rows where they are than
-        `rebalance`, and evens out less."""
+        """Send batches of rows in turn to a subset of the next operator's subtasks: if four subtasks
+        send to two, each of the two receives the rows of two senders. More rows stay local than with
+        `rebalance`, but the load is less even.
+        """
         with located(call_site(), "rescale"):
             return self._dealt(RowDistribution.RESCALE)
 
@@ -73,11 +74,11 @@ class Partitioned:
             return self._dealt(RowDistribution.GLOBAL)
 
     def partition_by(self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()) -> Self:
-        """Each row goes to the subtask whose number is computed for it, from 0 to one less than there
-        are subtasks of what comes next. Any other number ends the job, with the record.
+        """Send each row to the subtask with the computed number, from 0 to one less than the number of
+        the next operator's subtasks. Any other number fails the job, with the record.
 
-        It says where rows are worked on, and no state goes by it: for that there is `key_by`. Rows that
-        an unaligned checkpoint found on their way go to any subtask when they are restored.
+        It does not partition state; use `key_by` for that. Rows that an unaligned checkpoint has stored
+        in flight may go to any subtask when they are restored.
 
         ```python
         events.partition_by(lambda subtasks: col("shard") % subtasks)
@@ -85,8 +86,8 @@ class Partitioned:
         ```
 
         Args:
-            to: an expression of a whole number, or a function that makes one of the number of subtasks;
-                with `on`, a function of the values and the number of subtasks.
+            to: an integer expression, or a function that returns one for a number of subtasks; with
+                `on`, a function of the values and the number of subtasks.
             on: the column, or the columns, whose values the function is called with, row by row: one
                 value, or a tuple of several.
         """
@@ -111,8 +112,8 @@ class Partitioned:
         node = self._program.node(self._port.node)
         if node.spec.is_union:
             raise ProgramError(
-                "a union is no operator: what reads it reads its inputs",
-                hint="say it of the operator behind it, which begins a chain anyway",
+                "a union is not an operator: its readers read its inputs directly",
+                hint="set this on the operator after the union, which starts a chain anyway",
             )
         self._program.replace(replace(node, begins_chain=True, ends_chain=node.ends_chain or ends))
         return self

@@ -50,7 +50,7 @@ _UNSAID = -1
 
 
 class Pattern:
-    """What is looked for. Made by `begin`."""
+    """A pattern to match. Created by `begin`."""
 
     def __init__(self, parts: tuple[Part, ...], after_match: AfterMatch, within_ms: int | None) -> None:
         self._parts = parts
@@ -70,34 +70,36 @@ class Pattern:
 
     @located_at_call
     def followed_by(self, step: str | Pattern) -> Pattern:
-        """A step that takes the next row that is one for it; others may lie between."""
+        """Append a step that matches the next suitable row; other rows may be in between."""
         return self._then(Contiguity.FOLLOWED_BY, step)
 
     @located_at_call
     def followed_by_any(self, step: str | Pattern) -> Pattern:
-        """A step that takes any later row that is one for it: each gives a match of its own."""
+        """Append a step that matches any later suitable row: each produces its own match."""
         return self._then(Contiguity.FOLLOWED_BY_ANY, step)
 
     @located_at_call
     def not_next(self, name: str) -> Pattern:
-        """The very next row is none of those that `where` says."""
+        """Require that the very next row does not fulfil the conditions of `where`."""
         return self._absent(Contiguity.NEXT, name)
 
     @located_at_call
     def not_followed_by(self, name: str) -> Pattern:
-        """No row that `where` describes lies before the one that is taken next; or, at the end of the
-        pattern, none comes until its time is over."""
+        """Require that no row that fulfils the conditions of `where` occurs before the next step; or,
+        at the end of the pattern, until its time is over.
+        """
         return self._absent(Contiguity.FOLLOWED_BY, name)
 
     @located_at_call
     def where(self, *conditions: ConditionLike) -> Pattern:
-        """What a row must fulfil for the step: all of the conditions, also of several calls.
-        Expressions are many times as fast as functions."""
+        """Add conditions that a row must fulfil for the step; all conditions of all calls must hold.
+        Expressions are many times as fast as functions.
+        """
         last = self._last
         if not isinstance(last, PatternStep | Absence):
             raise ProgramError(
-                "where() is said of a step, and this is a group",
-                hint="write .where(...) at the steps inside of it",
+                "where() applies to a step, but this is a group",
+                hint="write .where(...) on the steps in the group",
             )
         asked = last.condition.both(_condition("where", conditions))
         return self._changed(replace(last, condition=asked))
@@ -106,8 +108,9 @@ class Pattern:
 
     @located_at_call
     def times(self, at_least: int, at_most: int | None = None) -> Pattern:
-        """So many times, or from so many to so many. Between two of them other rows may lie; see
-        `consecutive` and `allow_combinations`."""
+        """Repeat the step this many times, or from `at_least` to `at_most` times. Other rows may be
+        between the repetitions; see `consecutive` and `allow_combinations`.
+        """
         if at_most is None:
             at_most = at_least
         _check_count("times", at_least)
@@ -121,7 +124,9 @@ class Pattern:
 
     @located_at_call
     def one_or_more(self) -> Pattern:
-        """As often as there are rows for it, and once at least. Each further one gives a match more."""
+        """Repeat the step once or more, as often as rows match. Each further row produces another
+        match.
+        """
         return self._quantified("one_or_more", at_least=1, at_most=None)
 
     @located_at_call
@@ -137,8 +142,9 @@ class Pattern:
 
     @located_at_call
     def greedy(self) -> Pattern:
-        """Of a step that repeats: as often as it can. What comes behind it takes no row that it could
-        take."""
+        """Let a repeated step match as many rows as it can. The step after it takes no row that this
+        one could take.
+        """
         last = self._last
         if isinstance(last, Group):
             raise ProgramError(
@@ -148,21 +154,21 @@ class Pattern:
 
     @located_at_call
     def consecutive(self) -> Pattern:
-        """Of what repeats: no rows lie between one time and the next."""
+        """Allow no other rows between the repetitions."""
         return self._of_repeated("consecutive", inner=Contiguity.NEXT)
 
     @located_at_call
     def allow_combinations(self) -> Pattern:
-        """Of what repeats: rows that it could take may be left out, too."""
+        """Allow that rows which a repeated step could match are skipped."""
         return self._of_repeated("allow_combinations", inner=Contiguity.FOLLOWED_BY_ANY)
 
     @located_at_call
     def until(self, condition: ConditionLike) -> Pattern:
-        """Of what repeats without an end: from the first row that fulfils this on it takes no more."""
+        """End an unbounded repetition at the first row that fulfils this condition."""
         if self._quantifier_of("until").at_most is not None:
             raise ProgramError(
-                "until() is for what repeats without an end",
-                hint="write it behind .one_or_more() or .times_or_more(...)",
+                "until() needs a step that repeats without an upper bound",
+                hint="write it after .one_or_more() or .times_or_more(...)",
             )
         return self._quantified("until", until=_condition("until", (condition,)))
 
@@ -227,7 +233,7 @@ class Pattern:
         last = self._last
         if isinstance(last, Absence):
             raise ProgramError(
-                f"{method}() is said of a step, and {last.name!r} is one that may not come",
+                f"{method}() does not apply to {last.name!r}, which is an absence",
                 hint=f"leave out .{method}()",
             )
         return last.quantifier
@@ -235,7 +241,9 @@ class Pattern:
     def _quantified(self, method: str, **said: Any) -> Pattern:
         quantifier = self._quantifier_of(method)
         if "at_most" in said and quantifier.repeats:
-            raise ProgramError("how often was said before", hint=f"leave out .{method}()")
+            raise ProgramError(
+                "the number of repetitions is already set", hint=f"leave out .{method}()"
+            )
         last = self._last
         assert not isinstance(last, Absence)
         return self._changed(replace(last, quantifier=replace(quantifier, **said)))
@@ -251,8 +259,8 @@ class Pattern:
 
 @located_at_call
 def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern:
-    """A pattern that begins with a step of this name, or with a group. `after_match` says which other
-    matches are ruled out by one that is found: `no_skip()` where nothing is said.
+    """Begin a pattern with a step of this name, or with a group. `after_match` selects which other
+    matches are discarded after a match: none by default (`no_skip()`).
 
     ```python
     rising = (
@@ -301,15 +309,15 @@ def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
         return PatternStep(_name(step), call_site(), contiguity, Condition(), Quantifier())
     if step._within_ms != _UNSAID or step._after_match != AfterMatch():
         raise ProgramError(
-            "a group has a time, or says what is skipped, and only the whole pattern can",
-            hint="write .within(...) and the skip strategy at the whole pattern",
+            "a group has within() or a skip strategy, which only the whole pattern may have",
+            hint="set .within(...) and the skip strategy on the whole pattern",
         )
     last = step._parts[-1]
     if isinstance(last, Absence):
         raise ProgramError(
-            f"a group ends with {last.name!r}, which may not come",
+            f"a group cannot end with {last.name!r}, which is an absence",
             site=last.site,
-            hint="write it behind the group",
+            hint="write it after the group",
         )
     return Group(step._parts, call_site(), contiguity, Quantifier())
 
@@ -317,7 +325,8 @@ def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ProgramError(
-            f"a step has a name, and {name!r} is none", hint='write .followed_by("second")'
+            f"the name of a step must be a non-empty string, not {name!r}",
+            hint='write .followed_by("second")',
         )
     return name
 
@@ -339,9 +348,9 @@ def _check_names(parts: tuple[Part, ...], known: set[str] | None = None) -> None
             continue
         if part.name in known:
             raise ProgramError(
-                f"two steps of the pattern have the name {part.name!r}",
+                f"the pattern has two steps named {part.name!r}",
                 site=part.site,
-                hint="give one of them another name",
+                hint="rename one of them",
             )
         known.add(part.name)
 

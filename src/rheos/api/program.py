@@ -51,8 +51,8 @@ class Program:
         """While the body of a loop is written. Raises ProgramError within another one's."""
         if self._within_loop:
             raise ProgramError(
-                "a loop stands within a loop",
-                hint="write both bodies as one, with a column that says which",
+                "a loop cannot contain another loop",
+                hint="write both bodies as one, with a column that tells them apart",
             )
         self._within_loop = True
         try:
@@ -62,7 +62,7 @@ class Program:
 
     @contextmanager
     def tried(self) -> Iterator[None]:
-        """What is added meanwhile is looked at, and is no part of the program afterwards."""
+        """Add operators on trial: they are removed at the end of the block."""
         before = [*self._nodes]
         try:
             yield
@@ -79,12 +79,13 @@ class Program:
         self._nodes[node.id] = node
 
     def type_of(self, port: Input) -> StreamType:
-        """What flows there."""
+        """Return the type of the rows at a port."""
         return self._nodes[port.node].outputs[port.tag]
 
     def go_by_event_time(self, port: Input) -> None:
-        """Something goes by the event time of what flows there: what plain functions on the way make of
-        the column that it came from is compared with what it was."""
+        """Record that an operator uses the event time at a port: plain functions upstream must not
+        change the column that it was read from, which is checked.
+        """
         node = self._nodes[port.node]
         type = node.outputs[port.tag]
         if not node.spec.is_union:
@@ -96,7 +97,7 @@ class Program:
             self.go_by_event_time(before)
 
     def graph(self) -> Graph:
-        """The program as it stands, without the sinks that were executed before."""
+        """Return the program so far, without sinks that were executed before."""
         return Graph(tuple(node for node in self._nodes if node.id not in self._executed))
 
     def ending_in(self, node: Node) -> Graph:
@@ -110,7 +111,7 @@ class Program:
 
 
 def checked_name(name: object) -> str:
-    """An operator's name is a text that is not empty."""
+    """Check that an operator's name is a non-empty string."""
     if not isinstance(name, str) or not name.strip():
-        raise ProgramError(f"the name of an operator is a text that is not empty, not {name!r}")
+        raise ProgramError(f"the name of an operator must be a non-empty string, not {name!r}")
     return name

@@ -25,7 +25,7 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
     if not file.is_file() and not models:
         what = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
-            f"the job file {str(file)!r} {what}", hint="give the Python file that builds the job"
+            f"the job file {str(file)!r} {what}", hint="pass the Python file that builds the job"
         )
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(file), *arguments]
@@ -67,21 +67,22 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:
-    """Of the first `execute` that the file comes to; nothing is run. Raises ProgramError where it comes
-    to none, and as `run_file` does."""
+    """Return the program at the first `execute` of a file; nothing runs. Raises ProgramError if the
+    file does not call it, and like `run_file`.
+    """
     try:
         with overrides.applied(replace(settings, capture=True)):
             run_file(file, arguments)
     except ProgramCaptured as captured:
         return captured
     raise ProgramError(
-        f"{file} ended without a call of execute: there is no program to look at",
-        hint='end it with env.execute("name"); it may stand under `if __name__ == "__main__":`',
+        f"{file} ended without a call of execute: it defines no program",
+        hint='end it with env.execute("name"); it may be under `if __name__ == "__main__":`',
     )
 
 
 def planned_program(file: Path, arguments: Sequence[str], settings: Overrides) -> PhysicalPlan:
-    """What would run at the first `execute`. Raises as `captured_program` does."""
+    """Return the plan of the program at the first `execute`. Raises like `captured_program`."""
     captured = captured_program(file, arguments, settings)
     with done_for(captured.site):
         return captured.environment.plan(captured.job_name)

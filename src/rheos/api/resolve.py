@@ -38,7 +38,7 @@ class Resolved:
     max_parallelism: int
     runtime: RuntimeName | Runtime
     config: JobConfig
-    """Of a job without a name."""
+    """Configuration of a job without a name."""
 
     def of_job(self, job: JobId) -> JobConfig:
         return replace(self.config, job=job)
@@ -152,7 +152,7 @@ def _alerts(merged: Merged) -> AlertConfig | None:
         if at is None or at.scheme not in ("http", "https") or not at.hostname:
             raise ConfigurationError(
                 "alert_webhook must be an http or https address",
-                hint="write https://host/path, as the service that receives the alerts gives it",
+                hint="write https://host/path, the address that the service receiving the alerts shows",
             )
         if at.username or at.password:
             raise ConfigurationError(
@@ -277,7 +277,7 @@ def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | 
         if least > parallelism:
             raise ConfigurationError(
                 f"min_parallelism {least} is greater than the parallelism, which is {parallelism}",
-                hint="a job goes down to it where slots are lost: give a lower one",
+                hint="it is the parallelism to fall back to when slots are lost: set a lower one",
             )
     return least
 
@@ -312,7 +312,7 @@ def _text(merged: Merged, name: str) -> str | None:
     with merged.checking(name):
         if value is None or (isinstance(value, str) and value):
             return value
-        raise ConfigurationError(f"{name} is a text that is not empty, not {value!r}")
+        raise ConfigurationError(f"{name} must be a non-empty string, not {value!r}")
 
 
 def _folder(merged: Merged, name: str) -> str | None:

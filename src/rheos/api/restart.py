@@ -1,4 +1,4 @@
-"""What happens after a failure. `rh.restart.fixed_delay(3, delay="1s")`, ..."""
+"""Strategies for restarting after a failure: `rh.restart.fixed_delay(3, delay="1s")`, ..."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Whether an expression looks at its own row only, and gives one value for it.
+"""Check that an expression reads only its own row and returns one value for it.
 
-Polars says so of each of its functions (`Expr.meta.is_row_separable`), of the outermost alone: of
-`col("v") + col("v").mean()` it sees a sum, which is. So every part of the expression is asked.
+Polars reports this for each function (`Expr.meta.is_row_separable`), but only for the outermost one:
+`col("v") + col("v").mean()` is a sum, which is row-separable. So every part of the expression is
+checked.
 
-Some functions are row-wise by what Polars says, and are not: their result for a row depends on the
-company in which it travels. They are refused here by their form. Every function of Polars is refused,
-or gives the same for a row alone and in any company (`tests/api/test_rows_in_company.py`).
+Polars reports some functions as row-wise although their result for a row depends on other rows of the
+batch. They are refused here by their form. Every function of Polars is either refused, or returns the
+same for a row alone and in any batch (`tests/api/test_rows_in_company.py`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def shallow_tree(expr: pl.Expr, spelled: str) -> Tree | None:
 
 
 def check_row_separable(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
-    """Raises a ProgramError that says what to write instead. `tree` is that of `shallow_tree`, `frame`
-    has the columns, and no rows."""
+    """Raise a ProgramError, with an alternative, unless the expression is row-separable. `tree` is the
+    result of `shallow_tree`; `frame` has the columns but no rows.
+    """
     with _few_levels(spelled):
         _check(tree, spelled, frame)
 
@@ -103,15 +105,16 @@ def _ask(part: pl.Expr, spelled: str) -> None:
     if not meta.is_row_separable():
         if str(part) == "Series":
             raise ProgramError(
-                f"{spelled} holds a Series beside the rows", hint="write a list: pl.lit([1, 2, 3])"
+                f"{spelled} contains a Series, which is not aligned with the rows",
+                hint="write a list: pl.lit([1, 2, 3])",
             )
         raise ProgramError(
             f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
         )
     if not (meta.is_length_preserving() or meta.is_scalar()):
         raise ProgramError(
-            f"{spelled} does not give one value per row",
-            hint="use .filter(...) to drop rows, and .flat_map(fn) to make several of one",
+            f"{spelled} does not return one value per row",
+            hint="use .filter(...) to drop rows, and .flat_map(fn) to make several rows of one",
         )
 
 
@@ -126,10 +129,10 @@ def _askable(tree: Tree) -> Tree:
         case {"Literal": _}:
             return tree
         case {"Selector": _} | {"Field": _}:
-            # One of the columns stands for all that are selected.
+            # One of the selected columns represents all.
             return {"Column": "any"}
         case {"Eval": {"expr": outer, "variant": variant}} if _name(variant) in _WITHIN_ROWS:
-            # What goes on within the elements of a list stays in the row.
+            # Evaluation within the elements of a list stays within the row.
             return _askable(outer)
         case {"StructEval": {"expr": outer, "evaluation": inner}}:
             return _row_wise([outer, *inner])
@@ -186,7 +189,7 @@ def _name(form: Tree) -> str:
 
 
 def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
-    """Raises for a part whose result for a row depends on the rows beside it, or on those before."""
+    """Raise an error for a part whose result for a row depends on other or earlier rows."""
     match part:
         case {"Eval": {"variant": variant}} if _name(variant) not in _WITHIN_ROWS:
             raise ProgramError(
@@ -225,9 +228,9 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     | {"ArrayExpr": "CountMatches"}
                 ) if not is_constant(others[0]):
                     raise ProgramError(
-                        f"{spelled} takes what it looks for from a column, which Polars does for a "
-                        "batch of one row alone",
-                        hint=f"give a constant, or {_PER_RECORD}",
+                        f"{spelled} takes its pattern from a column, which Polars supports only for "
+                        f"a batch of one row",
+                        hint=f"use a constant, or {_PER_RECORD}",
                     )
                 case (
                     {"ListExpr": {"Sample": {"seed": None}}}
@@ -235,8 +238,8 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     | {"Rank": {"options": {"method": "Random"}, "seed": None}}
                 ):
                     raise ProgramError(
-                        f"{spelled} is random: a row would be another one when it is read again",
-                        hint="give it a seed=",
+                        f"{spelled} is random: a row that is read again after a failure would differ",
+                        hint="set seed=",
                     )
                 case {"Mode": {"maintain_order": False}} | {"ValueCounts": {"sort": False}}:
                     raise ProgramError(
@@ -253,15 +256,16 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     )
                 case {"ArrayExpr": {"Slice": _}}:
                     raise ProgramError(
-                        f"{spelled} fails where all rows of a batch are null",
-                        hint="leave as_array=True out, and write .list.to_array(width) behind it",
+                        f"{spelled} fails if all rows of a batch are null",
+                        hint="leave as_array=True out, and append .list.to_array(width)",
                     )
 
 
 def _refuse_codes(spelled: str) -> NoReturn:
     raise ProgramError(
-        f"{spelled} reads the codes of a Categorical, which are numbered by what a process has seen",
-        hint="cast to pl.Enum([...]), whose codes are fixed, or keep the text: .cast(pl.String)",
+        f"{spelled} reads the codes of a Categorical, whose numbering depends on the values each "
+        f"process has seen",
+        hint="cast to pl.Enum([...]), whose codes are fixed, or keep the strings: .cast(pl.String)",
     )
 
 

@@ -55,8 +55,8 @@ class RuntimeChoice:
             self._check_standby(config)
         if config.scaling is not None and self.is_batch:
             raise ConfigurationError(
-                "a batch job does not run long enough for its parallelism to follow the load",
-                hint='give a number; or run it with runtime="continuous"',
+                "autoscaling is not available in a batch job, which ends with its input",
+                hint='set a number; or run it with runtime="continuous"',
             )
         if self.name == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
@@ -65,9 +65,8 @@ class RuntimeChoice:
             return SimulatedRuntime(until_ms=overrides.until_ms)
         if overrides.until_ms is not None:
             raise ConfigurationError(
-                f"--for is a length of virtual time, and the {self.name} runtime has none",
-                hint="write --runtime simulated beside it; a job that runs is ended with "
-                "`rheos stop --drain`",
+                f"--for is a length of virtual time; the {self.name} runtime uses real time",
+                hint="add --runtime simulated; to end a running job, use `rheos stop --drain`",
             )
         from rheos.ops.control.controlled import ControlledRuntime
 
@@ -78,13 +77,13 @@ class RuntimeChoice:
         """Batch reads the available input in any case."""
         if self.name == "simulated":
             raise ConfigurationError(
-                "--until now goes on where the last run was, and a simulated job leaves nothing behind",
-                hint="leave out --runtime simulated; or write --for 10m in place of --until now",
+                "--until now resumes from the last run, but a simulated job stores no checkpoints",
+                hint="leave out --runtime simulated; or replace --until now by --for 10m",
             )
         if self.name == "continuous" and config.checkpoint_dir is None:
             raise ConfigurationError(
-                "--until now goes on where the last run was, and nothing says where that is kept",
-                hint='give the job a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
+                "--until now resumes from the last run, but no checkpoint directory is configured",
+                hint='set a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
                 "--checkpoint-dir",
             )
 
@@ -97,9 +96,9 @@ class RuntimeChoice:
             )
         if config.checkpoint_dir is None:
             raise ConfigurationError(
-                "--standby goes on from the checkpoints of the driver that was lost, and nothing says "
-                "where they are",
-                hint="give the job a checkpoint directory that both drivers reach: "
+                "--standby resumes from the checkpoints of the lost driver, but no checkpoint "
+                "directory is configured",
+                hint="set a checkpoint directory that both drivers can access: "
                 'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
             )
 

@@ -22,7 +22,7 @@ def dataframe(df: Any, event_time: str | None = None) -> DataFrameSource:
 
 
 class StreamArguments(TypedDict, total=False):
-    """The options of `spark_stream`, which says what they are."""
+    """Options of `spark_stream`, which describes them."""
 
     trigger: Duration
     available_now: bool
@@ -40,7 +40,8 @@ def spark_stream(
     max_unread: int = MAX_UNREAD,
     retain: Duration = "1h",
 ) -> StreamSource:
-    """A streaming Spark DataFrame as a source, for `from_source` and `hybrid`; see `from_stream`.
+    """Create a source from a streaming Spark DataFrame, for `from_source` and `hybrid`; see
+    `from_stream`.
 
     ```python
     changes = spark.readStream.format("delta").table("orders")
@@ -48,14 +49,14 @@ def spark_stream(
     ```
 
     Args:
-        df: what Spark streams: Delta, Iceberg, Kinesis, Auto Loader, a folder, rates.
-        trigger: how often Spark is to make a micro-batch at most: `processingTime` of its trigger.
-        available_now: what is there when the job begins, and no more: the source ends, and may be read
-            in batch. How much of it a batch has is said in the options of `spark.readStream`.
-        lanes: how many subtasks can read it side by side. Fixed when the job is first started.
-        max_unread: with so many batches staged that are not read yet, Spark waits.
-        retain: how long batches are kept that the newest checkpoint has behind it: so long is a
-            savepoint good after the job has gone on from it.
+        df: the streaming DataFrame: Delta, Iceberg, Kinesis, Auto Loader, a folder, rates.
+        trigger: minimum interval between Spark's micro-batches: `processingTime` of its trigger.
+        available_now: read only the rows that exist when the job begins: the source is bounded, and may
+            be read in batch. Options of `spark.readStream` limit the size of a micro-batch.
+        lanes: maximum number of subtasks that read it in parallel. Fixed at the first start of the job.
+        max_unread: number of unread staged batches at which Spark pauses.
+        retain: how long to keep batches that the newest checkpoint no longer needs: a savepoint can be
+            restored for this long after the job has continued from it.
     """
     with located(call_site()):
         settings = stream_settings(trigger, available_now, lanes, max_unread, retain)

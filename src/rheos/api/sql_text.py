@@ -1,8 +1,8 @@
-"""SQL text as an expression of the columns of a stream.
+"""Parsing of an SQL string as an expression over the columns of a stream.
 
-A word that is a column is that column, also where SQL has a meaning of its own for it: `user` is a
-function there, `order` the begin of a clause, `current_date` a constant. So such words are quoted.
-Where the text makes no sense so, as `CASE ... END` with a column `END`, it is read as it stands.
+A word that is a column's name refers to that column, even if it is a keyword of SQL: `user` is a
+function there, `order` begins a clause, `current_date` is a constant. So such words are quoted. If the
+result is not valid SQL, as for `CASE ... END` with a column `END`, the string is read unchanged.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def read_sql(text: str, columns: Collection[str], example: str) -> pl.Expr:
     hint = example
     if odd:
         names = " and ".join(f'"{name}"' for name in odd)
-        hint = f"write {names} in double quotes, as it is a word of SQL, too"
+        hint = f"write {names} in double quotes, as it is a keyword of SQL"
     raise ProgramError(f"{text!r} is neither a column nor SQL: {failure}", hint=hint) from None
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of the text that stand in no quotes, and are not called."""
+    """Yield the words that are neither in quotes nor called as functions."""
     for found in _WORD.finditer(text):
         if found["word"] is not None:
             yield found["word"]

@@ -150,8 +150,8 @@ class DataStream(Partitioned):
         with located(call_site(), self._node.name):
             if any(not of.keys and self._program.type_of(of).changes for of in self._node.inputs):
                 raise ProgramError(
-                    "changes stay in the subtasks that give them, so that they keep their order",
-                    hint="set the parallelism of what stands behind key_by(...)",
+                    "changes stay in the subtasks that emit them, so that they keep their order",
+                    hint="set the parallelism of the operator after key_by(...)",
                 )
             self._program.replace(replace(self._node, parallelism=check_width(self._node, parallelism)))
         return self
@@ -753,7 +753,7 @@ class DataStream(Partitioned):
         with located(call_site(), node.name):
             tags = [known for known in node.outputs if known != MAIN]
             if tag not in tags:
-                known = f"it has {', '.join(map(repr, tags))}" if tags else "it has none"
+                known = f"it has {', '.join(map(repr, tags))}" if tags else "it has no side outputs"
                 raise ProgramError(
                     f"there is no side output {tag!r} here", hint=_side_output_hint(node, known)
                 )
@@ -792,7 +792,7 @@ class DataStream(Partitioned):
             if changes is not None and not sink_capabilities.takes_changes(sink):
                 if parallelism is not None:
                     raise ProgramError(
-                        "changes are written by the subtasks that give them, so that they keep their "
+                        "changes are written by the subtasks that emit them, so that they keep their "
                         "order",
                         hint="leave parallelism out",
                     )

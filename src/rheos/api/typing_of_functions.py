@@ -1,4 +1,4 @@
-"""What the user's functions take and give, read from their annotations.
+"""Input and output types of the user's functions, read from their annotations.
 
     def parse(line: Line) -> LogEvent                       a map: record in, record out
     def words(text: Text) -> Iterator[Word]                 flat: the element type counts
@@ -129,18 +129,18 @@ def _family(kind: pa.DataType) -> str:
 
 
 class Declared(typing.NamedTuple):
-    """An output type: its columns, and the dataclass that it was said by, if it was."""
+    """An output type: its columns, and the dataclass that declared it, if any."""
 
     schema: pa.Schema
     record: type | None
 
 
 NOTHING = Declared(pa.schema([]), None)
-"""The output type of a function that says it gives nothing."""
+"""Output type of a function that declares no output."""
 
 
 def declared_type(said: Any) -> Declared:
-    """The type of rows that a dataclass, or a pyarrow Schema, stands for. Raises SchemaError."""
+    """Return the row type that a dataclass or a pyarrow Schema declares. Raises SchemaError."""
     if isinstance(said, pa.Schema):
         schema, record = said, None
     elif _says_columns(said):
@@ -161,9 +161,9 @@ def declared_type(said: Any) -> Declared:
 
 
 def output_type(fn: Callable[..., Any], returns: Any, *, method: str, many: bool) -> Declared:
-    """What the function gives: `returns`, or else the annotation of its result.
+    """Return the output type of a function: `returns`, or else the annotation of its result.
 
-    With `many` the function gives an iterable of records. Raises SchemaError that says what to write.
+    With `many` the function returns an iterable of records. Raises SchemaError with an example.
     """
     if returns is not None:
         return declared_type(_element_of(returns) if many and _is_many(returns) else returns)
@@ -171,7 +171,7 @@ def output_type(fn: Callable[..., Any], returns: Any, *, method: str, many: bool
 
 
 def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declared:
-    """What the annotation of a function's result says; see `output_type`."""
+    """Return the output type that the annotation of a result declares; see `output_type`."""
     name = function_name(fn)
     example = "Iterator[Alert]" if many else "Alert"
     if annotation in (UNSAID, Any):
@@ -223,7 +223,7 @@ def _is_many(annotation: Any) -> bool:
 
 
 def _element_of(annotation: Any) -> Any:
-    """X of Iterator[X], list[X], Generator[X, ...]; UNSAID where it is not said."""
+    """Return X of Iterator[X], list[X], Generator[X, ...]; UNSAID if it is missing."""
     arguments = typing.get_args(annotation) if _is_many(annotation) else ()
     return arguments[0] if arguments else UNSAID
 

@@ -1,4 +1,4 @@
-"""What a stream is given as its watermark, checked against its columns."""
+"""Checks of a stream's watermark against its columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from rheos.core.graph.windows import Watermark
 
 
 def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Watermark:
-    """Ready for the operators. Raises ProgramError, with the example as the hint where it is none."""
+    """Prepare a watermark for the operators. Raises ProgramError, with the example as its hint, if it
+    is not a watermark.
+    """
     if not isinstance(watermark, Watermark):
         raise ProgramError(f"{watermark!r} is not a watermark strategy", hint=f"write {example}")
     check_watermark(schema, watermark)
@@ -30,7 +32,7 @@ def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Waterm
     if not isinstance(generator, WatermarkGenerator):
         raise ProgramError(
             f"{generator!r} is not a watermark generator",
-            hint="derive a class from rh.WatermarkGenerator, and give an object of it",
+            hint="derive a class from rh.WatermarkGenerator, and pass an instance",
         )
     check_methods(generator, WatermarkGenerator, "generator")
     if watermark.period_ms is not None and watermark.period_ms <= 0:

@@ -1,4 +1,4 @@
-"""How wide a job is to be: so many subtasks, or as its load asks for, within bounds."""
+"""Parallelism of a job: a fixed number of subtasks, or bounds within which it follows the load."""
 
 from __future__ import annotations
 

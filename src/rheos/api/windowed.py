@@ -52,7 +52,7 @@ WINDOW_FIELDS = [
     pa.field("window_start", pa.timestamp("ms", tz="UTC")),
     pa.field("window_end", pa.timestamp("ms", tz="UTC")),
 ]
-"""The columns that stand between the keys and the aggregates."""
+"""Columns between the keys and the aggregates."""
 
 _OF_RESULTS = dict.fromkeys(
     (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
@@ -62,7 +62,7 @@ _OF_RESULTS = dict.fromkeys(
 
 @dataclass(frozen=True)
 class WindowsOfKeys:
-    """What is said of windows before what is computed of them."""
+    """Configuration of windows, without the computation."""
 
     window: Window | WindowAssigner
     lateness_ms: int = 0
@@ -131,7 +131,7 @@ class WindowsOfKeys:
 
 
 def windows_said(program: Program, port: Input, window: Any) -> WindowsOfKeys:
-    """What `window` is given, checked for the stream at that port. Raises ProgramError, SchemaError."""
+    """Check the argument of `window` for the stream at that port. Raises ProgramError, SchemaError."""
     if isinstance(window, type) and issubclass(window, Window | WindowAssigner):
         raise ProgramError(
             f"window() takes an instance, not the class {window.__name__}",
@@ -186,8 +186,8 @@ class WindowedStream:
     # --- which windows, and when ------------------------------------------------------------------
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
-        """Keeps a window for so long after the watermark has passed its end: rows that come meanwhile
-        make it give its result again. What comes later goes to the side output `"late"`.
+        """Keep a window for this long after the watermark has passed its end: rows that arrive in this
+        time make it emit its result again. Later rows go to the side output `"late"`.
 
         ```python
         events.key_by("user").window(rh.Tumbling("1m")).allowed_lateness("30s").aggregate(...)
@@ -304,8 +304,9 @@ class WindowedStream:
             merge = type(function).merge
             if self._windows.merges and merge is AggregateFunction.merge:
                 raise ProgramError(
-                    f"{type(function).__name__} cannot merge, and {self._windows.name} windows merge",
-                    hint="write its merge(a, b), which gives one accumulator of two",
+                    f"{type(function).__name__} has no merge(), which {self._windows.name} windows "
+                    f"need",
+                    hint="define merge(a, b), which returns one accumulator for two",
                 )
             record = self._one_record(input_record(function.add, self._type.schema))
             if process is not None:
@@ -444,7 +445,7 @@ class WindowedStream:
 
 
 class ProcessedWindows(DataStream):
-    """What a function made of the rows of windows. Names and side outputs are those of the windows."""
+    """Output of a function of windows. Names and side outputs are those of the windows."""
 
     def __init__(self, program: Program, port: Input, windows: DataStream) -> None:
         super().__init__(program, port)
@@ -468,6 +469,6 @@ def _check_instance(given: Any, cls: type, what: str, example: str, of: str = ""
     if not isinstance(given, cls):
         raise ProgramError(
             f"{what}{of} takes {article} {cls.__name__}, not {shown(given)}",
-            hint=f"derive your class from rh.{cls.__name__}, and give an instance, such as {example}",
+            hint=f"derive your class from rh.{cls.__name__}, and pass an instance, such as {example}",
         )
     check_methods(given, cls, what.removesuffix("()"))

@@ -56,7 +56,7 @@ def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
 
 
 def _beside(found: Sequence[Compared]) -> Table:
-    table = Table(title=f"SQL beside the API: medians of {ROUNDS} rounds", title_justify="left")
+    table = Table(title=f"SQL compared with the API: medians of {ROUNDS} rounds", title_justify="left")
     table.add_column("in SQL")
     table.add_column("beside")
     for heading in ("of its rate", "of its processor time", "target"):

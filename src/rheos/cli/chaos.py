@@ -61,7 +61,7 @@ def chaos(
         if not file.is_file():
             raise ConfigurationError(
                 f"the job file {str(file)!r} does not exist",
-                hint="give the Python file that builds the job",
+                hint="pass the Python file that builds the job",
             )
         command = [sys.executable, "-m", "rheos", "run", str(file)]
         for name, value in given.items():

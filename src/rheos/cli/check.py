@@ -199,7 +199,7 @@ def _print(checked: Checked) -> None:
 def _conclusion(checked: Checked) -> Iterable[str]:
     if checked.good:
         dropped = sum(finding.lost for finding in checked.findings)
-        left = f"; {dropped} left behind, as is allowed" if dropped else ""
+        left = f"; {dropped} dropped, as allowed" if dropped else ""
         yield f"the program can start from the savepoint, and no state is lost{left}"
         return
     refusal = checked.refusal

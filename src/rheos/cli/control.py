@@ -17,7 +17,7 @@ Directory = Annotated[
     str | None,
     typer.Argument(
         metavar="DIR",
-        help="Where to make the savepoint's folder: a path or an fsspec URL.",
+        help="Directory in which to create the savepoint's folder: a path or an fsspec URL.",
         show_default="below the job's checkpoint directory",
     ),
 ]
@@ -68,7 +68,7 @@ def metrics(
         typer.Option(help="Print this one of each subtask, such as rows_in.", show_default=False),
     ] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="What they were: fine for an hour, coarse for a week.")
+        bool, typer.Option("--history", help="Show their history: fine for an hour, coarse for a week.")
     ] = False,
     checkpoint_dir: Annotated[
         str | None,
@@ -139,9 +139,9 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
     ] = False,
     lines: Annotated[
-        int, typer.Option(min=0, max=1000, help="How many of the newest lines to begin with.")
+        int, typer.Option(min=0, max=1000, help="Number of most recent lines to begin with.")
     ] = 100,
-    level: Annotated[Level, typer.Option(help="Of this level and above.")] = Level.DEBUG,
+    level: Annotated[Level, typer.Option(help="Minimum level to show.")] = Level.DEBUG,
     json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
 ) -> None:
     """Print what a job and the program's functions have logged, of a job that has ended, too."""

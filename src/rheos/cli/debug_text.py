@@ -134,7 +134,7 @@ def ending(debugged: Debugged) -> Iterator[str]:
     if debugged.reservations:
         yield "it need not be what ran:"
         yield from (f"  {reservation}" for reservation in debugged.reservations)
-        clock = f"the clock of functions stands at {moment_text(debugged.clock_ms)}"
+        clock = f"the functions' clock is at {moment_text(debugged.clock_ms)}"
         if debugged.clock_off_ms is not None:
             clock += f"; in the job it went on by {duration_text(debugged.clock_off_ms)}"
         yield f"  {clock}"

@@ -79,7 +79,7 @@ def _make(out: Path) -> None:
         raise ConfigurationError(f"the folder {str(out)!r} cannot be made: {error}") from error
     if not empty:
         raise ConfigurationError(
-            f"the folder {str(out)!r} is not empty", hint="name one that is not there yet"
+            f"the folder {str(out)!r} is not empty", hint="name a folder that does not exist"
         )
 
 
@@ -145,7 +145,7 @@ def _remarks(found: ForkResult, waited: bool) -> list[str]:
         for what, names in (
             ("the running program alone gives", output.columns_gone),
             ("the changed program alone gives", output.columns_added),
-            ("compared as text, as their types differ, are", output.cast),
+            ("compared as strings because their types differ:", output.cast),
         ):
             if names:
                 lines.append(f"\n{output.sink}: {what} {', '.join(names)}")
@@ -153,7 +153,7 @@ def _remarks(found: ForkResult, waited: bool) -> list[str]:
         say = (
             "nothing came within that time. Say a longer one"
             if waited
-            else ("the job has read all that is there. Say --for 10m to read on beside it")
+            else ("the job has read everything available. Add --for 10m to keep reading alongside it")
         )
         lines.append(f"\nnothing was read: {say}, or --from-savepoint to begin earlier")
     elif found.alike:

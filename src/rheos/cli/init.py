@@ -43,7 +43,7 @@ def make_project(folder: Path) -> None:
         )
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ConfigurationError(
-            f"{str(folder)!r} is there already, and is no folder", hint="give another name"
+            f"{str(folder)!r} exists and is not a folder", hint="choose another name"
         )
     if not folder.parent.is_dir():
         raise ConfigurationError(
@@ -54,7 +54,7 @@ def make_project(folder: Path) -> None:
         if folder.is_dir() and any(folder.iterdir()):
             raise ConfigurationError(
                 f"the folder {str(folder)!r} is not empty",
-                hint="give another name; nothing was written",
+                hint="choose another name; nothing was written",
             )
         # Beside it, and then in one step: so there is all of it, or nothing.
         made = tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent)

@@ -209,7 +209,7 @@ def _of_known(wanted: str) -> list[CheckpointInfo]:
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
     table = plain_table("checkpoint", "attempt", "completed")
-    for heading in ("took", "stood still", "aligned", "wrote", "state", "in flight"):
+    for heading in ("took", "blocked", "aligned", "wrote", "state", "in flight"):
         table.add_column(heading, justify="right")
     table.add_column("savepoint", overflow="fold")
     for info in kept:

@@ -267,8 +267,8 @@ def explain(
         OutputFormat,
         typer.Option(
             "--format",
-            help="The program as text or as a Mermaid chart, the physical plan it becomes, or "
-            "Spark's plan of a batch job.",
+            help="Output: the program as text or as a Mermaid chart, its physical plan, or Spark's "
+            "plan of a batch job.",
         ),
     ] = OutputFormat.TEXT,
     parallelism: Parallelism = None,
@@ -346,7 +346,8 @@ def chaos(
     kill_every: Annotated[
         str,
         typer.Option(
-            callback=duration, help="How long it may run between strikes, from its first checkpoint on."
+            callback=duration,
+            help="Maximum time between faults, counted from the job's first checkpoint.",
         ),
     ] = "5s",
     for_: Annotated[
@@ -354,22 +355,25 @@ def chaos(
         typer.Option(
             "--for",
             callback=duration,
-            help="How long to strike; the job is cancelled then.",
+            help="Duration of the test; the job is cancelled afterwards.",
             show_default="until it ends by itself",
         ),
     ] = None,
     strikes: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How often to strike; then the job is left alone.", show_default="no limit"
+            min=1,
+            help="Number of faults to inject; afterwards the job runs undisturbed.",
+            show_default="no limit",
         ),
     ] = None,
     faults: Annotated[
         str | None,
         typer.Option(
-            help="What to strike, with commas between: workers (SIGKILL), freeze (SIGSTOP, later "
-            "SIGCONT), executors (SIGKILL; local-cluster only), driver (SIGKILL, and the same command "
-            "again; needs --checkpoint-dir); with --link: cut, cut-to-server, cut-from-server, slow, "
+            help="Faults to inject, separated by commas: workers (SIGKILL), freeze (SIGSTOP, later "
+            "SIGCONT), executors (SIGKILL; local-cluster only), driver (SIGKILL, then the same "
+            "command again; needs --checkpoint-dir); with --link: cut, cut-to-server, "
+            "cut-from-server, slow, "
             "lossy; with --server-pid: server (SIGSTOP, later SIGCONT).",
             show_default="workers; cut with --link; server with --server-pid",
         ),
@@ -433,14 +437,16 @@ def chaos(
 
 @app.command()
 def bench(
-    name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
+    name: Annotated[Benchmark, typer.Argument(help="Benchmark to run.")],
     parallelism: Annotated[
         int, typer.Option(min=1, help="Subtasks; best one for each core.")
     ] = os.cpu_count() or 1,
     keys: Annotated[
         int | None, typer.Option(min=1, help="Distinct keys.", show_default="10000")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="Length of the measurement in seconds.")
+    ] = 10.0,
     warmup: Annotated[float, typer.Option(min=0.0, help="Seconds that are left out before.")] = 3.0,
     rate: Annotated[
         float | None,
@@ -454,7 +460,8 @@ def bench(
     buffer_timeout: Annotated[
         str,
         typer.Option(
-            help="How long a row may wait in a buffer: 0 sends at once, -1 only full buffers."
+            help="Maximum time that a row waits in a buffer: 0 sends at once, -1 sends full buffers "
+            "only."
         ),
     ] = "10ms",
     checkpoint_interval: Annotated[
@@ -470,9 +477,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    state_backend: Annotated[
-        StateBackend, typer.Option(help="Where state is kept.")
-    ] = StateBackend.MEMORY,
+    state_backend: Annotated[StateBackend, typer.Option(help="State backend.")] = StateBackend.MEMORY,
     minutes: Annotated[
         int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
     ] = 30,
@@ -517,7 +522,7 @@ def servers(
         str, typer.Argument(help="The name of its connector; `rheos connectors` lists them.")
     ],
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Where it listens.", show_default="a free one")
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on.", show_default="a free one")
     ] = None,
     data: Annotated[
         Path | None,
@@ -547,7 +552,7 @@ def connectors(
 
 @app.command()
 def dashboard(
-    host: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8484,
     checkpoint_dir: Annotated[
         list[str] | None,
@@ -582,18 +587,19 @@ def dashboard(
     audit: Annotated[
         Path | None,
         typer.Option(
-            help="Where a line is written for every operation.",
+            help="File to which a line is appended for every operation.",
             show_default="audit.jsonl in the folder of this user's state",
         ),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Of TLS, with --key.", show_default=False)
+        Path | None, typer.Option(help="TLS certificate; needs --key.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(show_default=False)] = None,
     unencrypted: Annotated[
         bool,
         typer.Option(
-            "--unencrypted", help="Listen beyond this machine without TLS, behind what encrypts."
+            "--unencrypted",
+            help="Listen beyond this machine without TLS; for use behind a proxy that encrypts.",
         ),
     ] = False,
 ) -> None:

@@ -38,8 +38,8 @@ class PassingOn(TyperCommand):
             meant = get_close_matches(name, ours, 1, _ALIKE)
             if meant:
                 raise typer.BadParameter(
-                    f"there is no option {name}. Is {meant[0]} meant? An option of the program stands "
-                    "behind --",
+                    f"there is no option {name}. Did you mean {meant[0]}? Write options of the "
+                    f"program after --",
                     ctx,
                 )
         return super().parse_args(ctx, args)
@@ -101,7 +101,7 @@ VirtualTime = Annotated[
         "--for",
         metavar="DURATION",
         callback=duration,
-        help="With --runtime simulated: the input ends after so much virtual time, such as 10m.",
+        help="With --runtime simulated: end the input after this much virtual time, such as 10m.",
         show_default=False,
     ),
 ]
@@ -111,8 +111,8 @@ MetricsPlace = Annotated[
     typer.Option(
         "--metrics-port",
         metavar="[HOST:]PORT",
-        help="Where Prometheus finds the jobs' figures; without HOST on loopback alone. "
-        "Needs rheos\\[prometheus].",
+        help="Address at which Prometheus scrapes the metrics of jobs; without HOST, on loopback "
+        "only. Needs rheos\\[prometheus].",
         show_default=False,
     ),
 ]
@@ -174,7 +174,7 @@ Master = Annotated[
     str | None, typer.Option(help="A Spark master, such as local[4] or spark://host:7077.")
 ]
 CheckpointDir = Annotated[
-    str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
+    str | None, typer.Option(help="Directory for checkpoints: a folder or an fsspec URL.")
 ]
 CheckpointInterval = Annotated[
     str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
@@ -188,7 +188,7 @@ FromSavepoint = Annotated[
 ]
 AllowDropped = Annotated[
     bool,
-    typer.Option("--allow-dropped", help="Leave state behind that the program has no place for."),
+    typer.Option("--allow-dropped", help="Drop state that no operator of the program uses."),
 ]
 NewAggregatesOption = Annotated[
     NewAggregates | None,
@@ -204,7 +204,7 @@ Rename = Annotated[
 ]
 MinParallelism = Annotated[
     int | None,
-    typer.Option(min=1, help="Go on with so few subtasks where slots are lost for good."),
+    typer.Option(min=1, help="Continue with as few as this many subtasks if slots are lost for good."),
 ]
 StateBackendOption = Annotated[
     str | None,
@@ -218,11 +218,11 @@ UnalignedAfter = Annotated[
     str | None,
     typer.Option(
         callback=duration,
-        help="How long a barrier waits before it overtakes rows: 0s at once, or 5s.",
+        help="Time a barrier waits before it overtakes rows: 0s to overtake at once, or 5s.",
     ),
 ]
 MaxConcurrent = Annotated[
-    int | None, typer.Option(min=1, help="How many checkpoints may be under way at a time.")
+    int | None, typer.Option(min=1, help="Maximum number of concurrent checkpoints.")
 ]
 AtLeastOnce = Annotated[
     bool,
@@ -277,8 +277,8 @@ Standby = Annotated[
     bool,
     typer.Option(
         "--standby",
-        help="Where another driver runs the job, wait, and take it over when that one is gone. Ends "
-        "when the job does. Needs --checkpoint-dir.",
+        help="If another driver runs the job, wait and take over when that driver is lost. Ends when "
+        "the job ends. Needs --checkpoint-dir.",
     ),
 ]
 

@@ -30,7 +30,7 @@ Beyond = Annotated[
         "--for",
         metavar="DURATION",
         callback=duration,
-        help="How far event time is to go beyond the checkpoint's, such as 10m.",
+        help="Event time to run beyond the checkpoint, such as 10m.",
         show_default="all that the sources have now",
     ),
 ]
@@ -115,7 +115,10 @@ def debug(
     job: Job,
     key: Annotated[str, typer.Option(help="The key: ada, or user=ada,day=3.", show_default=False)],
     from_: Annotated[
-        str, typer.Option("--from", metavar="CHECKPOINT", help="Of those of `rheos checkpoints`.")
+        str,
+        typer.Option(
+            "--from", metavar="CHECKPOINT", help="A checkpoint that `rheos checkpoints` lists."
+        ),
     ] = "latest",
     until: Annotated[
         str | None,
@@ -174,7 +177,7 @@ def why(
         str,
         typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
     ],
-    rows: Annotated[int, typer.Option(min=1, help="Explain so many of the newest.")] = 3,
+    rows: Annotated[int, typer.Option(min=1, help="Number of most recent rows to explain.")] = 3,
     inputs: Annotated[int, typer.Option(min=0, help="Input rows to show of each.")] = 20,
     for_: Beyond = None,
     against: Against = None,

@@ -182,12 +182,12 @@ def _of_watermark(found: WhyNot) -> Iterator[str]:
     elif held.watermark_ms >= MAX_TIMESTAMP_MS:
         yield "its input has ended: every window has fired"
     else:
-        where = "" if held.subtask is None else f" in subtask {held.subtask}, the furthest behind"
+        where = "" if held.subtask is None else f" in subtask {held.subtask}, which has the lowest"
         since = ""
         if held.since_ms is not None:
             stands_ms = max(found.at_ms - held.since_ms, 0)
             began = moment_text(held.since_ms)
-            since = f"; it stands there at least since {began} ({duration_text(stands_ms)})"
+            since = f"; it has not advanced since {began} or earlier ({duration_text(stands_ms)})"
         yield f"its watermark is {moment_text(held.watermark_ms)}{where}{since}"
     if due is None:
         return
@@ -196,7 +196,7 @@ def _of_watermark(found: WhyNot) -> Iterator[str]:
         start = "" if due.start_ms is None else f"{moment_text(due.start_ms)} to "
         what = f"the window {start}{moment_text(due.end_ms)}"
     if found.has_fired:
-        yield f"{what} is behind it: it has fired, if any row was in it that was not late"
+        yield f"{what} is in the past: it has fired, if it had any row that was not late"
     elif held.watermark_ms is None:
         yield f"{what} fires at watermark {moment_text(due.needs_ms)}"
     else:
@@ -267,7 +267,8 @@ def _of_state(found: WhyNot) -> Iterator[str]:
         yield f"{begin} no window is open"
     else:
         yield (
-            f"{begin} there is nothing{whose}: it has not come, was late, or what it was in has fired"
+            f"{begin} there is nothing{whose}: the row has not arrived, was late, or its window has "
+            f"fired"
         )
     if kept.unread:
         yield f"not looked into: {', '.join(kept.unread)}"

@@ -1,5 +1,5 @@
-"""What client libraries log: it goes to the job's log, each message once per half a minute, and not to
-the terminal.
+"""Log messages of client libraries: they go to the job's log, not to the terminal, and each at most
+once per half a minute.
 
 A client that looks for its server may log the same line twenty times a second. `CLIENT_LOGGERS` names
 the loggers of every library that a connector imports; the tests find a connector whose library is
@@ -42,8 +42,9 @@ AGAIN_S = 30.0
 _REMEMBERED = 256
 _NAMES = frozenset(name for names in CLIENT_LOGGERS.values() for name in names)
 _VARIES = re.compile(r"0x[0-9a-f]+|#(producer|consumer)-\d+|\d+(\.\d+)? ?(ms|s|secs?|seconds)\b|\d{5,}")
-"""What differs between two messages that say the same: addresses of objects, numbers of clients, times,
-and ports that the system chose. Servers differ."""
+"""Parts in which equivalent messages differ: addresses of objects, numbers of clients, times, and ports
+that the system chose. Names of servers remain.
+"""
 
 
 @lru_cache(maxsize=1024)
@@ -54,8 +55,9 @@ def is_of_client(logger: str) -> bool:
 
 
 class OncePerWhile(logging.Filter):
-    """Leaves out what was logged less than half a minute ago, and says how often that was when the
-    message passes again."""
+    """Drops messages that were logged less than half a minute ago, and adds their number when the
+    message passes again.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -68,8 +68,9 @@ class _CollectWriter(SinkWriter):
 
 
 def collected(committables: Iterable[bytes]) -> pa.Table | None:
-    """The rows of the committables of one sink, by checkpoint and subtask; each committable counts
-    once. None where there are none."""
+    """Return the rows of the committables of one sink, by checkpoint and subtask; each committable
+    counts once. None if there are no committables.
+    """
     decoder = msgspec.msgpack.Decoder(CollectedRows)
     found: dict[tuple[int, int, int, int], bytes] = {}
     for payload in committables:

@@ -120,7 +120,7 @@ class _CollectionReader(SplitReader):
 
 
 def _from_pandas(rows: Any, wanted: pa.Schema | None) -> pa.Table:
-    """Of a DataFrame of pandas: its columns, without its index."""
+    """Convert a pandas DataFrame: its columns, without its index."""
     if not hasattr(rows, "columns"):
         raise SchemaError(
             f"a {type(rows).__name__} of pandas has no columns", hint='write series.to_frame("n")'
@@ -150,8 +150,8 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
         ) from None
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SchemaError(
-            f"the rows of the collection are not alike: {error}",
-            hint="give dataclass instances, dicts, a Table or a DataFrame; or say schema=",
+            f"the rows of the collection have different types: {error}",
+            hint="use dataclass instances, dicts, a Table or a DataFrame; or pass schema=",
         ) from error
 
 

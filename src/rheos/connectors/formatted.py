@@ -1,4 +1,4 @@
-"""What sources and sinks ask of the format that the user gives them."""
+"""Use of a user's format by sources and sinks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def check_format(format: Any) -> Format:
 
 
 def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
-    """The rows that a source gives: those of the user's schema (and its dataclass), or where none is
-    given the format's own. Raises SchemaError where there is none, or the format cannot give such rows.
+    """Return the rows that a source emits: those of the user's schema (and its dataclass), or by
+    default those of the format. Raises SchemaError if there is no schema, or the format cannot produce
+    such rows.
     """
     if schema is None:
         rows, record = format.own_schema(), None

@@ -50,7 +50,7 @@ class Block:
     rows: int
     seed: int
     splits: int = field(default=1, repr=False)
-    """How many splits the generator has."""
+    """Number of splits of the generator."""
 
     def index(self) -> npt.NDArray[np.int64]:
         """The number of each row within its split: it begins with 0 in every split, of which there are
@@ -105,7 +105,7 @@ def generator(
     check_callable(fn, "generator", ["a block"])
     for name, value in (("count", count), ("rate_per_s", rate_per_s)):
         if value is not None and value <= 0:
-            raise ProgramError(f"{name}={value} makes no rows", hint="give a number above 0, or None")
+            raise ProgramError(f"{name}={value} makes no rows", hint="pass a number above 0, or None")
     if splits < 1 or block_rows < 1:
         raise ProgramError("splits and block_rows must be at least 1", hint="correct the generator")
     if schema is not None:
@@ -180,7 +180,7 @@ class _GeneratorReader(SplitReader):
         self._end = 0
         self._first = row
         self._origin: tuple[int, int] | None = None
-        """Where the schedule starts: monotonic us, wall-clock ns."""
+        """Start of the schedule: monotonic us, wall-clock ns."""
         names = [name for name in source.schema.names if name != source.due_column]
         self._given = source.schema if source.due_column is None else _selected(source.schema, names)
 

@@ -10,6 +10,6 @@ def check_header_value(name: str, value: object) -> None:
     is_text = isinstance(value, str) and value and value.isascii() and value.isprintable()
     if not is_text or value != str(value).strip():
         raise ProgramError(
-            f"{name}= is not a text of printable ASCII characters, without blanks at its ends",
-            hint="one that was read from a file may end in a newline: write .strip()",
+            f"{name}= must consist of printable ASCII characters, without blanks at its ends",
+            hint="a value read from a file may end in a newline: add .strip()",
         )

@@ -85,7 +85,7 @@ def hybrid(
     schema = _common_schema(parts)
     if on is None and (unit is not None or format is not None):
         raise ProgramError(
-            "a hybrid without on= has no column whose unit or format could be said",
+            "unit= and format= describe the column on=, which is missing",
             hint='write rh.hybrid(history, live, on="at", unit="s", switch=...), or leave it out',
         )
     times = None if on is None else TimeColumn(on, unit, format)
@@ -411,8 +411,8 @@ def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
         if unlike:
             has, lacks = (1, number) if unlike[0] in first.names else (number, 1)
             raise SchemaError(
-                f"source {has} of the hybrid has a column {unlike[0]!r}, source {lacks} has none",
-                hint="read all sources by one schema=",
+                f"source {has} of the hybrid has a column {unlike[0]!r}, but source {lacks} does not",
+                hint="read all sources with one schema=",
             )
         for column in first:
             kind = part.schema.field(column.name).type
@@ -420,7 +420,7 @@ def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
                 raise SchemaError(
                     f"column {column.name!r} is {column.type} in source 1 of the hybrid, "
                     f"and {kind} in source {number}",
-                    hint="read all sources by one schema=",
+                    hint="read all sources with one schema=",
                 )
     return pa.schema(
         column.with_nullable(any(part.schema.field(column.name).nullable for part in parts))
@@ -450,15 +450,15 @@ def _switches_us(
     given = [switch] if isinstance(switch, datetime | int | str) else list(switch)
     if len(given) != len(parts) - 1:
         raise ProgramError(
-            f"a hybrid of {len(parts)} sources has {len(parts) - 1} seams, and {len(given)} switches",
-            hint="give a switch for each seam, in their order",
+            f"a hybrid of {len(parts)} sources has {len(parts) - 1} seams, but {len(given)} switches",
+            hint="pass one switch per seam, in order",
         )
     moments = tuple(_moment_us(one) for one in given)
     for earlier, later in pairwise(moments):
         if earlier >= later:
             raise ProgramError(
-                f"the switches of a hybrid do not rise: {', '.join(map(str, given))}",
-                hint="give them in the order of the sources",
+                f"the switches of a hybrid are not in ascending order: {', '.join(map(str, given))}",
+                hint="pass them in the order of the sources",
             )
     return moments
 
@@ -470,6 +470,6 @@ def _moment_us(given: Switch) -> int:
     if isinstance(given, int) and not isinstance(given, bool):
         return given * 1000
     raise ProgramError(
-        f"{given!r} is not a moment to switch at",
-        hint="give a datetime, or an int of milliseconds since the epoch",
+        f"{given!r} is not a point in time to switch at",
+        hint="pass a datetime, or an int of milliseconds since the epoch",
     )

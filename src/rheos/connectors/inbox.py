@@ -28,14 +28,14 @@ from rheos.core.errors import RheosError
 from rheos.core.formats.contract import Decoded, Format
 
 REJECTED = rejected_schema(pa.field("address", pa.string(), nullable=False))
-"""Where a bad record came from, and the record."""
+"""Schema of rejected records: the sender's address, and the record."""
 
 
 class InboxPosition(msgspec.Struct, frozen=True, array_like=True):
     rows: int = 0
-    """Of the first payload, given already."""
+    """Number of rows of the first payload that were already returned."""
     payloads: list[bytes] = []
-    """That have come, and whose rows were not given, or not all of them."""
+    """Received payloads whose rows were not all returned."""
 
 
 @dataclass(slots=True)
@@ -66,8 +66,9 @@ class Inbox:
 
     Args:
         address: where the payloads come from, for people.
-        position: what another inbox of the same source gave; None for an empty one.
-        max_bytes: once so many bytes of payloads wait, none is taken until some are given.
+        position: position that another inbox of the same source returned; None for an empty one.
+        max_bytes: once this many bytes of payloads are buffered, the inbox accepts none until some are
+        returned.
     """
 
     def __init__(
@@ -166,7 +167,9 @@ class Inbox:
     # --- for the mailbox -----------------------------------------------------------------------------
 
     def poll(self, max_rows: int) -> Polled:
-        """Rows, or `Pending`. Raises what a thread has failed with, behind the rows before it."""
+        """Return rows, or `Pending`. After the rows before it, raises the error with which a thread has
+        failed.
+        """
         if self._counts:
             with self.lock:
                 counted, self._counts = self._counts, Counter()
@@ -218,7 +221,7 @@ class Inbox:
 
 
 def _rows_of_first(decoded: Decoded) -> int:
-    """How many rows the first payload gives."""
+    """Return the number of rows of the first payload."""
     if decoded.origin is None:
         return 1 if decoded.rows.num_rows else 0
     return int(np.searchsorted(decoded.origin, 0, side="right"))

@@ -1,4 +1,4 @@
-"""How long a system that is away, or refuses for now, is tried again, by who may wait for it."""
+"""Retry budget for a system that is down or refuses temporarily, for callers that may wait."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rheos.core.errors import RheosError, UnavailableError
 
 
 class Patience:
-    """Of one writer. `retried` is called before each further try; why there is one is logged once for
-    each time that it goes wrong."""
+    """Retry budget of one writer. It calls `retried` before each retry, and logs the reason once per
+    outage.
+    """
 
     def __init__(self, retry_for_ms: int, retried: Callable[[], None], logger: logging.Logger) -> None:
         self._logger = logger

@@ -18,7 +18,8 @@ from rheos.core.protocol.shown_rows import rows_values
 
 @dataclass(frozen=True)
 class PrintSink(Sink):
-    """Writes each row to the standard output of the process that runs the subtask, as one line:
+    """Sink that writes each row to the standard output of the process that runs the subtask, as one
+    line:
 
         alerts[0]> {"user":7,"from":"open"}
 
@@ -27,7 +28,7 @@ class PrintSink(Sink):
     rows arrive, so after a failure some appear twice. A character that a terminal would act on is
     written as JSON's escape of it.
 
-    `name` is what stands before the subtask; None takes the operator's.
+    `name` is printed before the subtask; by default it is the operator's name.
     """
 
     takes_changes = True

@@ -48,8 +48,8 @@ class Replay:
         _ = self.ratio
         if self.format is not None and self.ratio is None:
             raise ProgramError(
-                "how much time a column of text spans is not known before it is read",
-                hint="give the replay a speed=, or say the span=",
+                "the time span of a column of strings is unknown before it is read",
+                hint="pass speed= or span= to the replay",
             )
         for length in (self.duration, self.span):
             if length is not None and duration_ms(length) <= 0:
@@ -111,7 +111,9 @@ class Pacer:
             self._due_us = start + np.ceil(elapsed).astype(np.int64)
 
     def due(self, row: int) -> tuple[int, int]:
-        """How many rows from `row` on are due, and if none, in how many microseconds the next is."""
+        """Return the number of rows from `row` on that are due, and if none is, the microseconds until
+        the next.
+        """
         now = self._clock.monotonic_us()
         rows = int(np.searchsorted(self._due_us, now, side="right")) - row
         return (rows, 0) if rows > 0 else (0, max(int(self._due_us[row]) - now, 1))

@@ -66,4 +66,4 @@ class ServersAway:
 
 
 SERVERS_AWAY = ServersAway()
-"""Those of this process."""
+"""Unavailable servers of this process."""

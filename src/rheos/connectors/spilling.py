@@ -76,9 +76,9 @@ class SpillingSink(Sink):
     """A sink that delivers at once, and stages rows while its target is away."""
 
     retry_for_ms: int
-    """How long an unavailable target is retried where nobody else retries: on the driver."""
+    """How long to retry an unavailable target on the driver, which has no other retries."""
     folder: str = field(default="", kw_only=True, repr=False)
-    """Where rows are staged; empty before a runtime has named it."""
+    """Folder in which rows are staged; empty until a runtime has set it."""
 
     @abstractmethod
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
@@ -117,7 +117,9 @@ _decoder = msgspec.msgpack.Decoder(SpilledEpoch)
 
 
 def decode_spilled(committable: bytes) -> SpilledEpoch:
-    """Raises UnrestorableError if it is none, or names a file that no writer makes."""
+    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that no writer
+    creates.
+    """
     try:
         epoch = _decoder.decode(committable)
         if _FILE.fullmatch(epoch.file.path) is None or epoch.file.rows <= 0:

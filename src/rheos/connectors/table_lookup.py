@@ -84,7 +84,7 @@ class _TableClient(LookupClient):
         now_us = 0 if self._clock is None else self._clock.monotonic_us()
         due = every_us is not None and now_us - self._loaded_us >= every_us
         if self._frame is None or due:
-            # Where it cannot be loaded it is called again, as any system that is away.
+            # If loading fails, the lookup is retried like any unavailable system.
             self._frame = _named(lookup, self._load())
             self._loaded_us = now_us
         return self._frame

@@ -31,8 +31,8 @@ def sink(
     partition_by: Sequence[str] = (),
     mode: Literal["append"] = "append",
 ) -> TableSink:
-    """Appends rows to a table of Spark, each once: tasks stage Parquet files, and the driver publishes
-    what a checkpoint holds through Spark when the checkpoint is complete.
+    """Append rows to a Spark table, each once: tasks stage Parquet files, and the driver publishes the
+    files of a checkpoint through Spark when the checkpoint is complete.
 
     ```python
     events.sink_to(rh.tables.sink("sales.orders"))
@@ -41,13 +41,13 @@ def sink(
 
     Args:
         target: the name of a table ("orders", "sales.orders", "lake.sales.orders"), or a path or URL
-            (with a slash in it) of a folder. A table that is not there is made.
-        format: "parquet", "delta" or "iceberg". That of the table where there is one; else the default
+            (with a slash in it) of a folder. A table that does not exist is created.
+        format: "parquet", "delta" or "iceberg". By default that of an existing table; else the default
             of the catalog, and Parquet for a folder.
-        partition_by: the columns that a table which is made here is partitioned by. For a Parquet table
-            that is there already, those it has.
-        mode: "append"; there is no other. A table keeps what it has: a job that starts over, without
-            the checkpoints of the run before, appends its rows once more.
+        partition_by: the partition columns of a new table. For an existing Parquet table, its own
+            partition columns.
+        mode: "append", the only mode. A table keeps its rows: a job that starts over, without the
+            checkpoints of the last run, appends its rows once more.
     """
     text = os.fspath(target)
     if not isinstance(text, str) or not text.strip():

@@ -1,4 +1,4 @@
-"""URLs as users give them. Errors show nothing of them: they may hold a password."""
+"""URLs from users. Errors never show them, because they may contain a password."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ def url_parts(url: object, schemes: Collection[str], system: str, hint: str) -> 
         _ = parts.hostname, parts.port
     except ValueError:
         raise ProgramError(
-            f"url= is no URL of {system}: its host or port cannot be read", hint=_ENCODE
+            f"url= is not a valid URL for {system}: its host or port cannot be read", hint=_ENCODE
         ) from None
     if parts.scheme not in schemes:
-        raise ProgramError(f"url= is no URL of {system}", hint=hint)
+        raise ProgramError(f"url= is not a valid URL for {system}", hint=hint)
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-        raise ProgramError(f"url= is no URL of {system}: there is a @ behind its host", hint=_ENCODE)
+        raise ProgramError(
+            f"url= is not a valid URL for {system}: it has an @ after the host", hint=_ENCODE
+        )
     return parts

@@ -90,8 +90,9 @@ class WrappedSource(Source):
 
 
 class WrappedReader(SplitReader):
-    """Base of readers that watch or change what another gives: a subclass says `poll`. How far it lags
-    behind, and where its rows lie, is not passed on, as not every row of the inner one need count."""
+    """Base of readers that wrap another reader: a subclass defines `poll`. Lag and places of rows are
+    not passed on, because not every row of the inner reader need count.
+    """
 
     def __init__(self, reader: SplitReader) -> None:
         self._reader = reader

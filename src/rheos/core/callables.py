@@ -41,7 +41,7 @@ def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool =
     if not callable(fn):
         raise ProgramError(
             f"{method}() takes a function, not {shown(fn)}",
-            hint=f"give the function itself, as in .{method}(parse)",
+            hint=f"pass the function itself, as in .{method}(parse)",
         )
     check_kind(fn, method, yields=yields)
     check_arguments(fn, method, takes)
@@ -136,5 +136,5 @@ def check_arguments(fn: Any, method: str, takes: Sequence[str], name: str | None
         raise ProgramError(
             f"{name or function_name(fn)}{signature} cannot be called by {method}(), which passes "
             f"{passed}: {error}",
-            hint="give it only these parameters; functools.partial sets others beforehand",
+            hint="declare only these parameters; functools.partial can bind others",
         ) from None

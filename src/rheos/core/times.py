@@ -54,13 +54,13 @@ class TimeColumn:
         column = f"{what} {self.name!r} is {kind}"
         if self.unit is not None and (self.unit not in UNIT_NS or not is_number):
             raise SchemaError(
-                f"{column}, and its unit is said to be {self.unit!r}",
+                f"{column}, which does not fit unit={self.unit!r}",
                 hint='numbers have a unit: "s", "ms", "us" or "ns"; leave it out for other types',
             )
         if self.format is not None and not (is_text and isinstance(self.format, str)):
             raise SchemaError(
-                f"{column}, and its format is said to be {self.format!r}",
-                hint="text has a format; leave it out for other types",
+                f"{column}, which does not fit format={self.format!r}",
+                hint="strings have a format; leave it out for other types",
             )
         if is_text and self.format is None:
             raise SchemaError(column, hint='say its format, such as format="%Y-%m-%d %H:%M:%S"')
@@ -156,7 +156,7 @@ def _parsed(column: pa.Array, name: str, format: str, into: Literal["ms", "us"])
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the times in column {name!r} cannot be read by the format {format!r}: {error}",
-            hint='give a format as chrono and strptime have it, such as "%Y-%m-%d %H:%M:%S"',
+            hint='use a format of chrono or strptime, such as "%Y-%m-%d %H:%M:%S"',
         ) from None
     unfit = times.is_null().to_numpy()
     return times.to_physical().fill_null(0).to_numpy(), unfit

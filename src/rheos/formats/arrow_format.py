@@ -1,8 +1,8 @@
-"""Arrow IPC: a payload is a whole stream, a schema and any number of rows behind it.
+"""Arrow IPC: a payload is a whole stream, a schema followed by any number of rows.
 
 The fastest format there is: rows are not decoded, but referred to. Columns are found by their names and
-must have the types of the schema; text and bytes may also be dictionary-encoded, or views. Buffers that
-are compressed are refused, as they announce any size: let the transport compress.
+must have the types of the schema; strings and bytes may also be dictionary-encoded, or views.
+Compressed buffers are refused, because they can claim any size: let the transport compress.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -147,7 +147,7 @@ class _ArrowDecoder(Decoder):
         except (pa.ArrowException, OSError, ValueError, struct.error) as error:
             raise RowsError(f"it is not a whole Arrow stream: {error}") from None
         if source.tell() != payload.size:
-            raise RowsError("it goes on behind the end of its Arrow stream")
+            raise RowsError("it has bytes after the end of its Arrow stream")
         return batches
 
     def _fitted(self, batch: Batch) -> Batch:
@@ -211,7 +211,7 @@ def _expanded_in_dictionaries(column: pa.Array) -> int:
 
 
 def _expanded_bytes(column: pa.Array) -> int:
-    """How many bytes its values have, each counted wherever it is referred to."""
+    """Return the total size of the column's values, each counted at every reference to it."""
     if pa.types.is_dictionary(column.type):
         lengths = pc.binary_length(column.dictionary)
         return pc.sum(lengths.take(column.indices)).as_py() or 0

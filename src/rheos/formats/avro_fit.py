@@ -34,7 +34,7 @@ def check_written(record: Mapping[str, Any], schema: pa.Schema) -> None:
         if held is None or pa.types.is_string(held):
             continue  # A text may be one of those that the field takes, if it is an enum.
         if pa.types.is_list(held) != pa.types.is_list(column.type):
-            raise _no_fit(column, field)  # The library would take a text for a list of its letters.
+            raise _no_fit(column, field)  # the library would treat a string as a list of its characters
         alone = {**record, "fields": [field]}
         try:
             fastavro().schemaless_writer(io.BytesIO(), alone, {field["name"]: _sample(column.type)})

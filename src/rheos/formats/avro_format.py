@@ -1,7 +1,7 @@
-"""Avro: a payload is one record, bare or behind the id of its schema in a registry.
+"""Avro: a payload is one record, bare or preceded by the id of its schema in a registry.
 
-Payloads are read by the schema that they were written with, and, where `schema` is given beside a
-registry, resolved to that one as Avro has it: fields by name and alias, defaults, wider numbers.
+Payloads are read with the schema that wrote them. If `schema` is passed along with a registry, records
+are then resolved to that schema by Avro's rules: fields by name and alias, defaults, wider numbers.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -70,7 +70,7 @@ def avro(
     text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
     if text is None and registry is None:
         raise ProgramError(
-            "bare Avro does not say its schema", hint="give the schema, or registry= and its URL"
+            "bare Avro does not contain its schema", hint="pass the schema, or registry= with its URL"
         )
     check_subject(registry, subject)
     if text is not None:

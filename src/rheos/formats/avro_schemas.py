@@ -40,7 +40,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""What is written as another type, and read back from it."""
+"""Types that are written as another type, and read back from it."""
 
 
 FORMAT = FormatRegistration(
@@ -79,7 +79,7 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
             found = fastavro().parse_schema(json.loads(text), named)
         except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
             raise UnfitSchemaError(f"it is no Avro schema: {named_error(error)}") from None
-        # What was found of a type would not hold for another one of its name.
+        # Results for a type are not valid for another type of the same name.
         if any(named[name] is not known for name, known in before.items()):
             raise UnfitSchemaError("it has a type again that it refers to")
         bounds = AvroBounds(found, named)
@@ -153,7 +153,9 @@ def arrow_of(schema: Any) -> pa.Schema:
 
 
 def arrow_of_field(field: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Field:
-    """The column of a field of a parsed record schema. Raises SchemaError where there is none."""
+    """Return the column for a field of a parsed record schema. Raises SchemaError if there is no such
+    column type.
+    """
     return _arrow_field(field["name"], field["type"], record.get("__named_schemas", {}))
 
 

@@ -24,15 +24,15 @@ def sift(
     all_bad: bool = True,
     suspects: Callable[[], npt.NDArray[np.int64]] | None = None,
 ) -> tuple[Batch, npt.NDArray[np.int64] | None, list[tuple[int, str]]]:
-    """Decodes rows together, and finds the bad ones by halving where that fails.
+    """Decode rows together; if that fails, find the bad rows by bisection.
 
-    `decode(i, j)` gives rows i to j by `schema`, nulls not yet checked, or raises RowsError; what one
-    row gives does not depend on its neighbours. Where rows fail together, `suspects` is asked once
-    which of all rows look bad, rising; those are decoded alone, and the rows between two of them
-    together. It need not be right: what counts is what `decode` says.
+    `decode(i, j)` returns rows i to j by `schema`, nulls not yet checked, or raises RowsError; the
+    result for one row does not depend on its neighbours. If rows fail together, `suspects` is called
+    once for the rows that look bad, in ascending order. These are decoded alone, and the rows between
+    two of them together. `suspects` need not be exact: only the result of `decode` counts.
 
-    Returns the good rows, which ones they are (None for all), and the bad ones with what is wrong;
-    without `all_bad` only the first bad one is sure.
+    Returns the good rows, their indices (None for all), and the bad ones with their errors; without
+    `all_bad` only the first bad row is certain.
     """
     pieces: list[Batch] = []
     kept: list[npt.NDArray[np.int64]] = []

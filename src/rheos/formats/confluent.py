@@ -1,5 +1,5 @@
-"""What Confluent's serializers put before a payload: a zero byte and the id of its schema in a
-registry, and for Protobuf, where a schema is a file of message types, which of them it is.
+"""Prefix that Confluent's serializers write before a payload: a zero byte and the id of its schema in a
+registry. For Protobuf, whose schema is a file of message types, the path of the type follows.
 
     0 | id, 4 bytes | Avro: the record
                     | Protobuf: how many indexes, and these, as zigzag varints | the message
@@ -25,7 +25,7 @@ _FIRST = (0,)
 _MOST_INDEXES = 16
 """Types within types."""
 _MOST_BYTES = 2
-"""Of an index: a file has up to 8,192 types."""
+"""Maximum bytes of an index: a file has up to 8,192 types."""
 
 WITH_A_REGISTRY = "it begins with a zero byte, as payloads written with a registry do: give registry="
 
@@ -42,7 +42,7 @@ def check_subject(registry: str | None, subject: str | None) -> None:
     if registry is not None:
         registry_at(registry)
     elif subject is not None:
-        raise ProgramError("subject= is for a schema registry", hint="give its URL, registry=")
+        raise ProgramError("subject= needs a schema registry", hint="pass its URL: registry=")
 
 
 def check_has_subject(registry: str | None, subject: str | None) -> None:
@@ -59,13 +59,13 @@ class Prefix(NamedTuple):
 
     id: int
     path: tuple[int, ...]
-    """Of the message type; empty for Avro."""
+    """Path of the message type; empty for Avro."""
     end: int
-    """Where the record begins."""
+    """Start of the record."""
 
 
 def schema_prefix(id: int, path: Sequence[int] = ()) -> bytes:
-    """What to put before a record."""
+    """Return the prefix of a record."""
     numbers = [0] if tuple(path) == _FIRST else [len(path), *path]
     return _ID.pack(0, id) + (b"".join(map(_varint, numbers)) if path else b"")
 
@@ -84,7 +84,7 @@ def message_before(payload: bytes) -> Prefix:
     if count == 0:
         return Prefix(id, _FIRST, at)
     if not 0 < count <= _MOST_INDEXES:
-        raise RowsError(f"its message type lies {count} types deep, and at most {_MOST_INDEXES} can be")
+        raise RowsError(f"its message type is nested {count} levels deep; the limit is {_MOST_INDEXES}")
     path = []
     for _ in range(count):
         index, at = _number(payload, at)

@@ -11,10 +11,10 @@ from rheos.core.protocol.casts import cast_exactly
 
 
 def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:
-    """The error for a column of which a format of texts cannot write the values."""
+    """Return the error for a column whose values a text format cannot represent."""
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         hint = (
-            f"write the bytes as text: .with_columns({column.name}="
+            f"write the bytes as a string: .with_columns({column.name}="
             f'col("{column.name}").bin.encode("base64")); or leave it '
             "out; or use Parquet or, in messages, rh.formats.arrow()"
         )

@@ -1,8 +1,8 @@
 """CSV: a payload is one record of fields.
 
-Arrow decodes all payloads at once, and only where that fails looks for the bad ones. A field without
-any text is null; in a column of text that may not be null it is the empty text, as `""` always is.
-Timestamps are ISO 8601 (without zone: UTC), dates and times ISO.
+Arrow decodes all payloads at once, and looks for bad ones only if that fails. An empty field is null;
+in a non-nullable string column it is the empty string, as `""` always is. Timestamps are ISO 8601
+(without zone: UTC), dates and times ISO.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -68,8 +68,8 @@ _FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 @located_at_call
 def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
-    """Records of fields. A field without any text is null; in a column of text that may not be null it
-    is the empty text. A field that holds a delimiter, a quote or a line end stands in double quotes.
+    """Return the format for CSV. An empty field is null; in a non-nullable string column it is the
+    empty string. A field that contains a delimiter, a quote or a line end is in double quotes.
 
     Args:
         header: files begin with a line that names their columns, in any order; further ones are
@@ -78,7 +78,7 @@ def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
     """
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise ProgramError(
-            f"delimiter={delimiter!r} cannot stand between two fields",
+            f"delimiter={delimiter!r} cannot separate fields",
             hint='write one ASCII character, such as ";" or "\\t"',
         )
     return CsvFormat(header, delimiter)
@@ -106,7 +106,7 @@ class CsvFormat(Format):
         for field in schema:
             text = pa.types.is_dictionary(field.type) and field.type.value_type == pa.string()
             if not text and not any(is_a(field.type) for is_a in _HELD):
-                hint = "make it a number, a text or a time, or use a format with nested values: JSON"
+                hint = "make it a number, a string or a time, or use a format with nested values: JSON"
                 raise no_form(field, "CSV", hint)
 
     def check_encodes(self, schema: pa.Schema) -> None:
@@ -146,7 +146,7 @@ class CsvFormat(Format):
             ).schema
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"the header cannot be read: {error}", hint="say header=False where there is none"
+                f"the header cannot be read: {error}", hint="pass header=False if there is no header"
             ) from None
         found: list[str] = names.names
         if len(set(found)) < len(found):
@@ -158,7 +158,7 @@ class _CsvDecoder(Decoder):
     def __init__(self, schema: pa.Schema, names: Sequence[str], delimiter: str) -> None:
         super().__init__(schema)
         self._names = names
-        # Behind the records stands a record of empty fields, which one that does not end would take in.
+        # A record of empty fields follows the others; an unterminated record would swallow it.
         self._last = delimiter.encode() * (len(names) - 1) + b"\n"
         self._options: dict[str, Any] = {
             "parse_options": pa_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False),
@@ -175,9 +175,9 @@ class _CsvDecoder(Decoder):
         return self._decode_joined(joined(payloads))
 
     def _decode_joined(self, payloads: Joined) -> Decoded:
-        # Where no payload holds a line end, each can give one record at most; so where there are as
-        # many records as payloads, each is one. The few others are decoded alone: also those that
-        # begin with a byte order mark, which Arrow takes off its input, but not off what is within.
+        # If no payload contains a line end, each holds at most one record; so if there are as many
+        # records as payloads, each holds exactly one. The few others are decoded alone, and so are
+        # payloads with a byte order mark: Arrow removes it from the start of its input only.
         raw = payloads.bytes()
         ends = (raw == NEWLINE) | (raw == _RETURN)
         ends[payloads.starts[1:] - 1] = False
@@ -266,7 +266,8 @@ class _CsvEncoder(Encoder):
         raw = np.frombuffer(lines, np.uint8)
         ends = np.flatnonzero(raw == NEWLINE)
         if len(ends) != rows.num_rows:
-            # A quote within quotes is written twice: line ends outside are behind an even number.
+            # A quote within quotes is written twice, so line ends outside follow an even number of
+            # quotes.
             quotes = np.cumsum(raw == _QUOTE[0])
             ends = ends[quotes[ends] % 2 == 0]
         return split_at(lines, ends)

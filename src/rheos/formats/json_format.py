@@ -122,10 +122,10 @@ class _JsonDecoder(Decoder):
         return self._decode_joined(joined(payloads))
 
     def _decode_joined(self, payloads: Joined) -> Decoded:
-        # What begins with { and ends with } can only be one object or several: none can begin in it and
-        # end in the next one, as a line end is between them, which no string holds. So where all have
-        # this shape and there are as many rows as payloads, each is one row. Arrow itself does not look
-        # at line ends; and a zero byte ends its input.
+        # A payload that begins with { and ends with } contains one object or several. No object can
+        # span two payloads, because a line end is between them, which no string contains. So if all
+        # payloads have this shape and there are as many rows as payloads, each is one row. Arrow itself
+        # ignores line ends, and a zero byte ends its input.
         raw = payloads.bytes()
         lasts = np.maximum(payloads.starts[1:] - 2, payloads.starts[:-1])
         shaped = (raw[payloads.starts[:-1]] == _OPEN) & (raw[lasts] == _CLOSE)
@@ -222,7 +222,8 @@ def _said(message: str) -> str:
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
-    """What Arrow's JSON reader is asked for: strings where it would read dates and times as numbers.
+    """Return the schema for Arrow's JSON reader, with strings for dates and times, which it would read
+    as numbers.
 
     Raises SchemaError for a type that has no form in JSON.
     """

@@ -1,8 +1,8 @@
-"""Protobuf: a payload is one message of a type that the user gives, bare or behind the id of its schema
-in a registry.
+"""Protobuf: a payload is one message of a user's type, bare or preceded by the id of its schema in a
+registry.
 
-Fields that can be absent are null then; others have their default, as Protobuf has it. Timestamps and
-durations of finer than a column's unit are cut off.
+Optional fields that are absent are null; others have Protobuf's default. Timestamps and durations finer
+than a column's unit are truncated.
 
     >>> import pyarrow as pa
     >>> from google.protobuf.wrappers_pb2 import Int64Value
@@ -74,8 +74,8 @@ def protobuf(
     if descriptors is None:
         if not isinstance(message, type) or not hasattr(message, "DESCRIPTOR"):
             raise ProgramError(
-                f"{message!r} is no class of a Protobuf message",
-                hint="give the class that protoc has generated, or its name and descriptors=",
+                f"{message!r} is not a class of a Protobuf message",
+                hint="pass the class that protoc has generated, or its name and descriptors=",
             )
         return ProtobufFormat(message.DESCRIPTOR.full_name, descriptors_of(message), registry, subject)
     if not isinstance(message, str):

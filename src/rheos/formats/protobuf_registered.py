@@ -40,11 +40,11 @@ _READ_FROM: Mapping[str, frozenset[str]] = {
     "sint64": frozenset({"sint32"}),
     "bytes": frozenset({"string"}),
 }
-"""What else than the same type each can be read from, without loss."""
+"""Other types from which a type can be read without loss."""
 
 
 class WrittenTypes:
-    """Of one decoder: finds where the message of a payload begins, and that it is of the type."""
+    """Cache of a decoder: finds the start of the message in a payload, and checks its type."""
 
     def __init__(self, registry: SchemaRegistry, read_as: Any) -> None:
         """`read_as`: the descriptor of the user's message type."""
@@ -54,11 +54,11 @@ class WrittenTypes:
         """Why it does not fit, by what a prefix says."""
 
     def ask_again(self) -> None:
-        """What did not fit may be there by now."""
+        """Forget types that did not fit: they may be registered by now."""
         self._fit = {of: why for of, why in self._fit.items() if why is None}
 
     def message_in(self, payload: bytes) -> bytes:
-        """The message behind the prefix. Raises RowsError where it is not of the type."""
+        """Return the message after the prefix. Raises RowsError if it does not have the type."""
         prefix = message_before(payload)
         of = prefix.id, prefix.path
         if of not in self._fit:
@@ -155,7 +155,9 @@ def _shown(field: Any, kind: str) -> str:
 
 
 def registered_prefix(registry: SchemaRegistry, subject: str, message: Any) -> bytes:
-    """What to put before messages of the type, whose file is registered, behind those it imports."""
+    """Return the prefix of messages of the type. Registers its file, after the files that it
+    imports.
+    """
     references: dict[str, Reference] = {}
 
     def imports(file: Any) -> list[Reference]:
@@ -179,7 +181,7 @@ def _text(file: Any) -> str:
 
 
 def _path_of(message: Any) -> list[int]:
-    """Of its type within its file."""
+    """Return the path of its type within its file."""
     around = message.containing_type
     if around is None:
         proto = protobuf_module("descriptor_pb2").FileDescriptorProto()

@@ -32,7 +32,7 @@ def protobuf_module(name: str) -> ModuleType:
 
 
 def descriptors_of(message: Any) -> bytes:
-    """The descriptor set of a generated class: of its file, behind those that it imports."""
+    """Return the descriptor set of a generated class: its file, after the files that it imports."""
     found = protobuf_module("descriptor_pb2").FileDescriptorSet()
     known: set[str] = set()
 
@@ -101,12 +101,12 @@ def is_wrapper(field: Any) -> bool:
 
 
 def scalar_type(field: Any) -> pa.DataType:
-    """Of a field that is neither repeated nor a message."""
+    """Return the type of a field that is neither repeated nor a message."""
     return pa.binary() if field.type == _TYPE_BYTES else _SCALARS[field.cpp_type]
 
 
 def arrow_field(field: Any, depth: int = 0) -> pa.Field:
-    """A column for the field. Raises SchemaError where there is none."""
+    """Return the column for the field. Raises SchemaError if there is no such column type."""
     if is_map(field):
         entry = field.message_type.fields_by_name
         value = pa.field("value", value_type(entry["value"], depth), nullable=False)
@@ -118,7 +118,7 @@ def arrow_field(field: Any, depth: int = 0) -> pa.Field:
 
 
 def value_type(field: Any, depth: int = 0) -> pa.DataType:
-    """Of one value of the field. Raises SchemaError."""
+    """Return the type of a single value of a repeated field. Raises SchemaError."""
     message = field.message_type
     if message is None:
         return scalar_type(field)

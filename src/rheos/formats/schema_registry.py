@@ -78,9 +78,9 @@ class KnownSchema:
     """A schema of the registry, with all that it needs."""
 
     text: str
-    """Of Avro, its JSON; of Protobuf, a FileDescriptorProto in base64."""
+    """The schema: for Avro its JSON, for Protobuf a FileDescriptorProto in base64."""
     refers_to: Mapping[str, str]
-    """The texts of those that it refers to, by name: each behind those that it needs itself."""
+    """Schemas that it references, by name, each after those that it needs itself."""
 
 
 class SchemaRegistry:
@@ -109,7 +109,9 @@ class SchemaRegistry:
         self._schemas: dict[int, KnownSchema] = {}
 
     def schema(self, id: int, kind: Kind = "AVRO") -> KnownSchema:
-        """The schema of the id. Raises UnfitSchemaError, too, where there is none of the kind."""
+        """Return the schema with the id. Also raises UnfitSchemaError if that schema has
+        another kind.
+        """
         if id not in self._schemas:
             what = f"schema {id}"
             found = self._found(f"/schemas/ids/{id}", kind, what)
@@ -155,7 +157,7 @@ class SchemaRegistry:
     def registered(
         self, subject: str, schema: str, kind: Kind = "AVRO", references: Sequence[Reference] = ()
     ) -> int:
-        """The id of the schema, which becomes a version of the subject, if it is none yet."""
+        """Return the id of the schema, after registering it as a version of the subject if needed."""
         asked = _ToRegister(schema, kind, references)
         found: _Registered = self._posted(subject, "/versions", asked, _Registered)
         return found.id
@@ -222,7 +224,7 @@ class SchemaRegistry:
             )
         return ConfigurationError(
             f"the schema registry {self._url} refuses {what}: {error.code} {said}",
-            hint='give a login as in "https://user:password@host", or a schema that it accepts',
+            hint='use a login as in "https://user:password@host", or a schema that it accepts',
         )
 
 

@@ -1,4 +1,4 @@
-"""What the formats share whose payload is the value of a single column."""
+"""Common parts of formats whose payload is the value of a single column."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Times as Arrow formats them, for CSV and for the text form of databases: exact, or an error.
+"""Formatting of times by Arrow, for CSV and for databases' string form: exact, or an error.
 
-Arrow writes the offset of a zone in whole minutes. Before about 1900 offsets had seconds, which are
-lost, so times with a zone are written in UTC. A year of more than five digits it does not write.
+Arrow writes the offset of a zone in whole minutes. Before about 1900 offsets had seconds, which would
+be lost, so times with a zone are written in UTC. Arrow cannot write a year of more than five digits.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def with_result(schema: pa.Schema, results: dict[str, Any], method: str) -> pa.S
         if name in schema.names:
             raise SchemaError(
                 f"the rows have a column {name!r} already",
-                hint=f'give the result another name: {method}(..., name="score")',
+                hint=f'rename the result: {method}(..., name="score")',
             )
     made = [pa.field(name, arrow_type(kind)) for name, kind in results.items()]
     return pa.schema([*schema, *made])

@@ -25,8 +25,10 @@ class Detector(Protocol):
 
 @dataclass
 class PageHinkley:
-    """Finds that the mean of values has risen: when they lie above their mean so far, less `delta`, by
-    `threshold` in total more than they ever did at least (the test of Page and Hinkley)."""
+    """Detector of a rise of the mean, by the test of Page and Hinkley. It sums the deviations of values
+    from the mean so far, less `delta`, and reports drift when this sum exceeds its minimum by
+    `threshold`.
+    """
 
     delta: float = 0.005
     threshold: float = 50.0
@@ -50,7 +52,7 @@ class PageHinkley:
 
 class _Drifts(KeyedProcessFunction):
     detector: Any
-    """The declared state, which `with_state` gives it."""
+    """Declared state, set by `with_state`."""
 
     def __init__(self, make: Callable[[], Detector], on: str, columns: tuple[str, ...]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""What a model is taught and asked by: River's methods or scikit-learn's, behind one seam."""
+"""Training and prediction with River's or scikit-learn's models, behind one interface."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Features = Mapping[str, Any]
 
 
 class Learner(Protocol):
-    """Of one kind of model. It keeps nothing: all that is learned lies in the model."""
+    """Interface to one kind of model. It is stateless: the model contains everything learned."""
 
     def predicted(self, model: Any, features: Features) -> Any:
-        """What the model says; None where it has learned nothing yet."""
+        """Return the model's prediction; None if it has learned nothing yet."""
 
     def learn(self, model: Any, features: Features, target: Any) -> None: ...
 
@@ -36,7 +36,7 @@ class PartialFitLearner:
         self._more = {} if classes is None else {"classes": list(classes)}
 
     def predicted(self, model: Any, features: Features) -> Any:
-        # What fit has set ends with an underscore, and is not there before.
+        # Attributes that fit sets end with an underscore, and do not exist before.
         if not any(name.endswith("_") and not name.startswith("_") for name in vars(model)):
             return None
         return model.predict([list(features.values())])[0]
@@ -46,7 +46,7 @@ class PartialFitLearner:
 
 
 def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
-    """How a model is taught. Raises ProgramError where it cannot be, row by row."""
+    """Return the learner for a model. Raises ProgramError if the model cannot be trained row by row."""
     if hasattr(model, "learn_one") and hasattr(model, "predict_one"):
         return RiverLearner()
     if not (hasattr(model, "partial_fit") and hasattr(model, "predict")):
@@ -57,7 +57,7 @@ def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
         )
     if classes is None and hasattr(model, "predict_proba"):
         raise ProgramError(
-            f"{type(model).__name__} is a classifier, and has to be told all classes at its first row",
-            hint="say them: rh.ml.learn(..., classes=[0, 1])",
+            f"{type(model).__name__} is a classifier, which needs all classes at its first row",
+            hint="list them: rh.ml.learn(..., classes=[0, 1])",
         )
     return PartialFitLearner(classes)

@@ -17,7 +17,7 @@ from rheos.ml.values import plain
 
 class _Learns(KeyedProcessFunction):
     model: Any
-    """The declared state, which `with_state` gives it."""
+    """Declared state, set by `with_state`."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Onnx:
         return Onnx(Path(path).read_bytes())
 
     def __call__(self, features: Matrix) -> npt.NDArray[Any]:
-        """What its first output says; a classifier's are the labels."""
+        """Return the model's first output; for a classifier, the labels."""
         given = self._session.get_inputs()[0].name
         found: npt.NDArray[Any] = self._session.run(None, {given: features})[0]
         return found
@@ -64,21 +64,21 @@ def _session(model: bytes) -> Any:
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"these {len(model):,} bytes are no model in ONNX: {first}",
-            hint="give the bytes of a file that was exported as .onnx",
+            f"these {len(model):,} bytes are not an ONNX model: {first}",
+            hint="pass the bytes of a file that was exported as .onnx",
         ) from None
 
 
 def values(predictor: Predictor, features: Matrix) -> list[Any]:
-    """What it says of each row. Raises InputError where that is not one value for each."""
+    """Return the prediction for each row. Raises InputError if there is not one value for each."""
     found = np.asarray(predictor(features))
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.shape != (len(features),):
         raise InputError(
-            f"the predictor gave {' x '.join(map(str, found.shape)) or 'one value'} for "
+            f"the predictor returned {' x '.join(map(str, found.shape)) or 'one value'} for "
             f"{len(features)} rows",
-            hint="give one value for each row",
+            hint="return one value per row",
         )
     given: list[Any] = found.tolist()
     return given

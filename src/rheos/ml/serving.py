@@ -1,7 +1,7 @@
 """`serve`: a model that is replaced while it serves, by a stream of versions.
 
-The newest version lies in broadcast state, as bytes. It is the one with the highest number, so all
-subtasks agree whatever way their rows came.
+Broadcast state contains the newest version, as bytes. It is the version with the highest number, so all
+subtasks agree in whatever order rows arrive.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def serve(
     predicts: Any = float,
     name: str = "prediction",
 ) -> DataStream:
-    """The rows, each with what the newest model says of it, and the version of that (`NAME_version`);
-    both are null while there is none. Row by row: a row meets the version that its subtask has got by
-    then.
+    """Add to each row the prediction of the newest model, and its version (`NAME_version`); both are
+    null while there is no model. Each row is processed with the version that its subtask has received
+    by then.
 
     ```python
     served = rh.ml.serve(rides, models, features=["km", "hour"])
@@ -86,8 +86,8 @@ def serve(
 
     Args:
         models: rows with `version`, a whole number, and `model`, bytes. The highest version counts.
-        load: makes the predictor of the bytes. They are data from outside: a function that unpickles
-            them would run whatever is in them, and is refused.
+        load: creates the predictor from the bytes. They are external data: a function that unpickles
+            them would run any code in them, and is refused.
         predicts: the type of the column of predictions.
 
     Raises ProgramError, SchemaError.

@@ -1,4 +1,4 @@
-"""How what a function has learned is declared as state."""
+"""Declaration of a function's learned model as state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rheos.core.graph.state import ValueState
 def with_state(
     function: type[KeyedProcessFunction], name: str, of: Any
 ) -> Callable[..., KeyedProcessFunction]:
-    """The class with a value of that name for each key, which is to hold objects like `of`.
+    """Return a subclass of the function with a value state of that name, which holds objects like `of`.
 
-    A dataclass says what is in it, and is stored by its fields. Of a class of a library no type says
-    that: it is pickled, as all state of open types is (docs/security.md).
+    A dataclass is stored by its fields. Objects of a library's class have no declared type: they are
+    pickled, like all state of open types (docs/security.md).
     """
     kind = type(of) if is_dataclass(of) else object
 

@@ -1,4 +1,4 @@
-"""What models say, as values of rows."""
+"""Conversion of models' predictions to values of rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """SQL over streams. A statement goes through these stages, a file each:
 
-- `dialect`: text to tree (sqlglot, Spark's dialect with Flink's forms for streams);
-- `scope`: what its names mean; `expressions/`: its expressions as Polars';
-- `query`: tree to `plan`: what is computed, of which columns, and how it changes;
-- `lowering`: plan to streams, by the methods that users have, too.
+- `dialect`: string to tree (sqlglot, Spark's dialect with Flink's forms for streams);
+- `scope`: resolution of its names; `expressions/`: its expressions as Polars';
+- `query`: tree to `plan`: operations, their columns, and their changelog mode;
+- `lowering`: plan to streams, by public methods.
 
-`session` is what the environment calls. Errors show the place in the text (`text`).
+The environment calls `session`. Errors show their place in the SQL (`text`).
 """

@@ -33,7 +33,7 @@ def _same(result: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """What is computed for one call of an aggregate."""
+    """Computation of one call of an aggregate."""
 
     argument: Typed | None
     """The column that it reads; None: it counts rows."""
@@ -41,15 +41,17 @@ class Aggregated:
     """The aggregate of that column."""
     type: pl.DataType
     result: Callable[[pl.Expr], pl.Expr] = _same
-    """What becomes of its result."""
+    """Conversion of the aggregate's result."""
     fold: UserFunction | None = None
-    """What makes the result of the list of its values."""
+    """Function that computes the result from the list of values."""
 
 
 Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], Aggregated]
 
 _MAKERS: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
-"""By node: the arguments that it knows beside the first, and what makes the aggregate."""
+"""By node: the arguments that it supports in addition to the first, and the function that makes the
+aggregate.
+"""
 
 
 def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
@@ -63,7 +65,7 @@ def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[M
 
 
 def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
-    """What is computed for a call. Raises ProgramError, SchemaError."""
+    """Compile a call of an aggregate. Raises ProgramError, SchemaError."""
     call, condition = node, None
     if isinstance(node, exp.Filter):
         compiler.sql.only(node, ("this", "expression"))
@@ -198,7 +200,7 @@ def _avg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 
 
 def _real(make: Callable[[str], Agg | pl.Expr]) -> Maker:
-    """Of numbers, giving a DOUBLE."""
+    """Return the maker of an aggregate over numbers whose result is a DOUBLE."""
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         value = _number(compiler, node, value)
@@ -270,7 +272,9 @@ def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether it stands for many rows. GROUPING() says of which ones."""
+    """Return whether a node aggregates many rows. GROUPING() is not an aggregate: it names the grouping
+    set.
+    """
     if is_grouping(node):
         return False
     return isinstance(node, exp.AggFunc) or (

@@ -1,4 +1,6 @@
-"""Calls of the user's functions in a query: each is computed as a column ahead of what it stands in."""
+"""Calls of the user's functions in a query: each is computed as a column before the expression that
+contains it.
+"""
 
 from __future__ import annotations
 

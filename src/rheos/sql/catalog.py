@@ -34,7 +34,7 @@ class DeclaredTable:
     """PRIMARY KEY: by which it is written."""
     options: WithOptions
     sql: SqlText
-    """Where it is declared."""
+    """SQL that declares the table."""
 
 
 @dataclass
@@ -49,10 +49,10 @@ class Catalog:
     read: Callable[[DeclaredTable], Plan] | None = None
     """Makes the rows of a table that is declared."""
     lookups: dict[str, Lookup] = field(default_factory=dict)
-    """What is looked up outside, by the name in small letters."""
+    """Lookups in external systems, by name in lower case."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)
     functions: dict[str, type[UserCall]] = field(default_factory=dict)
-    """Those of the user, by the name in small letters."""
+    """The user's functions, by name in lower case."""
 
     def add(self, name: str, plan: Plan) -> None:
         self.tables[name.casefold()] = plan
@@ -86,7 +86,7 @@ class Catalog:
         return found
 
     def find(self, name: str) -> Plan | None:
-        """The rows of a table; None where there is none of that name."""
+        """Return the plan of a table; None if there is no table of that name."""
         known = self.tables.get(name.casefold())
         declared = self.declared(name) if known is None else None
         if declared is None or self.read is None:

@@ -19,7 +19,7 @@ _EXAMPLE = "write CREATE FUNCTION dollars AS 'my_functions.dollars' LANGUAGE PYT
 
 
 def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None:
-    """Makes a function of a Python module known. Raises ProgramError at the place in the text."""
+    """Register a function of a Python module. Raises ProgramError at its place in the SQL."""
     sql.only(node, ("this", "kind", "expression", "properties"), " of CREATE FUNCTION")
     properties = node.args.get("properties")
     for each in properties.expressions if properties is not None else []:
@@ -50,7 +50,7 @@ def _imported(sql: SqlText, path: exp.Literal) -> Any:
         raise sql.error(
             f"the module {module!r} cannot be imported: {error}",
             path,
-            "it stands in the folder of the script, or is installed",
+            "put it in the folder of the script, or install it",
         ) from None
     try:
         return getattr(found, name)

@@ -25,7 +25,7 @@ from rheos.sql.text import Span, SqlText
 
 
 class _UnreadableError(ParseError):
-    """What cannot be read, and where."""
+    """An unreadable part of the SQL, with its place."""
 
     def __init__(self, what: str, span: Span) -> None:
         super().__init__(what)
@@ -68,7 +68,7 @@ class _Parser(MatchParser):
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
     }
 
-    # sqlglot passes over a comma, and a word, behind which nothing stands.
+    # sqlglot ignores a comma or a keyword that nothing follows.
 
     def _parse_csv(
         self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
@@ -183,7 +183,7 @@ class StreamSql(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
         KEYWORDS = {
-            # Of what follows these, sqlglot would make one text.
+            # After these keywords, sqlglot would read the rest as one string.
             **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("EXPLAIN", "SHOW")},
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
         }
@@ -206,7 +206,7 @@ _SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 
 def parse(sql: SqlText) -> list[exp.Expr]:
-    """The statements of the text. Raises ProgramError at the place that cannot be read."""
+    """Parse the statements. Raises ProgramError at the place that cannot be read."""
     try:
         tokens = _DIALECT.tokenize(sql.text)
         _check_open(sql, tokens)

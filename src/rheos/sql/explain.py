@@ -1,4 +1,4 @@
-"""The logical plan of a query as text: its nodes, their columns, and what their rows are."""
+"""The logical plan of a query as a string: its nodes, their columns, and their changelog mode."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _lines(plan: Plan, depth: int, read: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def row_mode(changes: Changes | None) -> str:
-    """What the rows are, in the words of changelogs."""
+    """Return the changelog mode of rows."""
     if changes is None:
         return "append"
     kind = "retract" if changes.retracts else "upsert"

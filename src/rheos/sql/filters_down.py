@@ -97,8 +97,9 @@ class _Pushing:
 
 
 def _below(plan: Plan, condition: pl.Expr) -> Plan | None:
-    """The plan with its input filtered, which gives the rows of it that the condition is true of; None
-    where there is no such plan."""
+    """Return the plan with the filter applied to its input; None if the filter cannot be moved
+    there.
+    """
     read = {*condition.meta.root_names()}
     match plan:
         case Project():

@@ -1,5 +1,4 @@
-"""A folder of `.sql` files as one job: the statements of all of them, each behind those whose tables it
-reads.
+"""A folder of `.sql` files as one job: all their statements, each after those whose tables it reads.
 
 A file that is one query is a view by the name of the file: `models/slow.sql`, with SELECT alone, is the
 table `slow` of the other files.
@@ -44,13 +43,14 @@ class FolderStatement:
 
 
 def run_folder(session: SqlSession, folder: Path) -> None:
-    """Carries all statements out. Raises ProgramError, SchemaError with the file and its line,
-    ConfigurationError where there are none."""
+    """Execute all statements. Raises ProgramError, SchemaError with the file and its line,
+    ConfigurationError if there are no files.
+    """
     files = sorted(folder.rglob("*.sql"))
     if not files:
         raise ConfigurationError(
             f"the folder {str(folder)!r} has no files of SQL",
-            hint="give a file, or a folder of .sql files",
+            hint="pass a file, or a folder of .sql files",
         )
     statements = [each for file in files for each in _statements(file)]
     for each in in_order(statements):
@@ -74,8 +74,9 @@ def _statements(file: Path) -> Iterator[FolderStatement]:
 
 
 def in_order(statements: Sequence[FolderStatement]) -> list[FolderStatement]:
-    """Each behind those that define what it reads, SET first, and otherwise as they are given. Raises
-    ProgramError where a table is defined twice, or by itself."""
+    """Order the statements: SET first, then each after those that define the tables it reads, otherwise
+    in the original order. Raises ProgramError if a table is defined twice, or by itself.
+    """
     by_name: dict[str, FolderStatement] = {}
     for each in statements:
         if each.defines is None:

@@ -42,7 +42,7 @@ _COLUMNS = {pl.Series: CallForm.SERIES, pa.Array: CallForm.ARROW}
 
 
 class FunctionKind(Enum):
-    """Where a function stands in a query."""
+    """Place in a query at which a function may be called."""
 
     EXPRESSION = auto()
     SCALAR = auto()
@@ -52,7 +52,7 @@ class FunctionKind(Enum):
 
 @dataclass(frozen=True)
 class SqlParameter:
-    """What a function takes at a place."""
+    """A parameter of a function."""
 
     name: str
     type: pl.DataType | None
@@ -71,11 +71,11 @@ class UserFunction:
     form: CallForm
     takes: tuple[SqlParameter, ...]
     further: SqlParameter | None
-    """What it takes beyond them, as in *names."""
+    """Type of further arguments, as in *names."""
     gives: pa.DataType | None
-    """Of a table, that of its rows; None: the expression says."""
+    """For a table function, the type of its rows; None: the expression determines it."""
     record: type | None = None
-    """Of an aggregate that takes several values, what they are handed as."""
+    """For an aggregate with several arguments, the class in which they are passed."""
 
     def arguments(self, compiler: Compiler, node: exp.Expr) -> list[Typed]:
         """The arguments of a call, as the function takes them. Raises ProgramError, SchemaError."""
@@ -98,7 +98,7 @@ class UserFunction:
 
     def parameter(self, place: int) -> SqlParameter:
         found = self.takes[place] if place < len(self.takes) else self.further
-        assert found is not None, "the call has no more arguments than there are parameters"
+        assert found is not None, "the call has at most as many arguments as there are parameters"
         return found
 
 
@@ -128,7 +128,7 @@ class UserCall(OwnCall):
             return _inlined(compiler, self)
         hints = {
             FunctionKind.TABLE: (
-                "gives a table",
+                "returns a table",
                 f"write FROM t, LATERAL TABLE({of.name}(...)) AS f, or LATERAL VIEW {of.name}(...) f",
             ),
             FunctionKind.AGGREGATE: ("is an aggregate", "aggregate in SELECT or in HAVING"),
@@ -144,13 +144,13 @@ class UserAggregateCall(UserCall, exp.AggFunc):
 
 
 def _inlined(compiler: Compiler, node: UserCall) -> Typed:
-    """What a function of expressions makes of its arguments."""
+    """Inline the expression that the function returns for its arguments."""
     of = node.function
     given = [value.expr for value in of.arguments(compiler, node)]
     made = of.fn(*given)
     if not isinstance(made, pl.Expr):
         raise compiler.sql.error(
-            f"{function_name(of.fn)} gave {type(made).__name__}, and should give an expression", node
+            f"{function_name(of.fn)} returned {type(made).__name__}, not an expression", node
         )
     kinds = {
         typed.expr.meta.output_name(): typed.type

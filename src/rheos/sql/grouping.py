@@ -58,7 +58,7 @@ def is_grouped(node: exp.Select) -> bool:
 
 
 def calls_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The calls of aggregates, the outermost ones; those of OVER are none."""
+    """Yield the outermost calls of aggregates, without those of OVER."""
     if is_aggregate(node):
         yield node
     elif not isinstance(node, exp.Window | exp.Subquery | exp.Select):
@@ -68,13 +68,13 @@ def calls_in(node: exp.Expr) -> Iterator[exp.Expr]:
 
 @dataclass(frozen=True)
 class Grouped:
-    """What the columns of SELECT are made of behind GROUP BY."""
+    """Columns of SELECT after GROUP BY."""
 
     sql: SqlText
     scope: NameScope
     plan: Plan
     found: Mapping[str, Typed]
-    """By the text of a key or of a call."""
+    """Columns by the SQL of a key or of a call."""
     keys: Mapping[str, Named]
     """The keys that are columns."""
 
@@ -98,7 +98,7 @@ class Grouped:
         return self.keys.get(spelled(self.scope, node))
 
     def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
-        raise self.sql.error("* stands beside GROUP BY", node, "name the columns of GROUP BY")
+        raise self.sql.error("* is not allowed with GROUP BY", node, "name the columns of GROUP BY")
 
 
 def spelled(scope: NameScope, node: exp.Expr) -> str:
@@ -122,7 +122,7 @@ class _Grouping:
     relation: SqlRelation
     exprs: list[pl.Expr] = field(default_factory=list)
     columns: list[SqlColumn] = field(default_factory=list)
-    """What is computed before, for keys and aggregates."""
+    """Columns computed before grouping, for keys and aggregates."""
 
     @property
     def scope(self) -> NameScope:
@@ -189,7 +189,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
 
 
 def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
-    """What GROUP BY names: expressions, columns of SELECT by their alias or their place."""
+    """Return the keys of GROUP BY: expressions, or columns of SELECT by alias or position."""
 
     def resolve(key: exp.Expr) -> exp.Expr:
         of = key
@@ -226,7 +226,7 @@ def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
             of_windows.add(place)
             if not all(place in some for some in said.sets):
                 raise work.sql.error(
-                    "a window stands in every set of keys",
+                    "a window must be in every grouping set",
                     key,
                     "write GROUP BY window_start, window_end, ROLLUP(...)",
                 )
@@ -251,7 +251,8 @@ def _groupings(
     for call in groupings(parts):
         if sets is None:
             raise sql.error(
-                f"{kind(call)} says which keys a set leaves out, and there is one alone",
+                f"{kind(call)} names the keys that a grouping set leaves out, but there is a single "
+                f"set",
                 call,
                 "write GROUP BY ROLLUP(a, b), CUBE(a, b) or GROUPING SETS ((a, b), (a))",
             )
@@ -270,7 +271,7 @@ def _calls(sql: SqlText, node: exp.Select, scope: NameScope) -> dict[str, exp.Ex
             inner = [each for each in call.walk() if each is not call and is_aggregate(each)]
             own = call.this if isinstance(call, exp.Filter) else call
             if any(each is not own for each in inner):
-                raise sql.error("an aggregate stands within another", call, "use a subquery")
+                raise sql.error("an aggregate cannot contain another aggregate", call, "use a subquery")
             calls.setdefault(spelled(scope, call), call)
     return calls
 
@@ -369,7 +370,9 @@ def _planned(
 
 
 def _before(source: Plan, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> Plan:
-    """What is computed before the groups. Of changes each is one of a row that is known whole."""
+    """Return the plan of the columns computed before grouping. In a changelog, each change contains a
+    complete row.
+    """
     if source.changes is None:
         return projected(source, exprs, columns)
     return Project(source, exprs, columns, Changes((), retracts=True))

@@ -23,7 +23,7 @@ _SET = "grouping set"
 _OF_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 Resolve = Callable[[exp.Expr], exp.Expr]
-"""What a key of GROUP BY stands for: the expression of an alias or a place."""
+"""Resolution of a key of GROUP BY to the expression of an alias or a position."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class GroupBy:
 def group_by(
     sql: SqlText, group: exp.Group, resolve: Resolve, spell: Callable[[exp.Expr], str]
 ) -> GroupBy:
-    """What GROUP BY says. Raises ProgramError."""
+    """Return the keys and grouping sets of GROUP BY. Raises ProgramError."""
     sql.only(group, ("expressions", "grouping_sets", "rollup", "cube"), " in GROUP BY")
     plain = [each for each in group.expressions if not isinstance(each, _OF_SETS)]
     parts: list[list[list[exp.Expr]]] = []
@@ -109,9 +109,9 @@ class InSets:
     keys: Sequence[Typed]
     """Null where the set leaves it out."""
     set: Typed
-    """Which one it is."""
+    """Number of the grouping set."""
     count: int
-    """How many there are."""
+    """Number of grouping sets."""
 
     def left_out(self, places: Sequence[int], number: pl.Expr) -> pl.Expr:
         """A bit for each of these keys, the first one the highest: 1 where the set leaves it out;
@@ -131,7 +131,7 @@ def in_sets(plan: Plan, keys: Sequence[Typed], sets: Sequence[frozenset[int]]) -
     copies = []
     for at, some in enumerate(sets):
         mask = sum(1 << place for place in range(len(keys)) if place not in some)
-        # Sets that are alike are groups of their own.
+        # Equal sets form separate groups.
         number = pl.lit(mask * count + at, dtype=types.BIGINT).alias(_SET)
         values = [
             (key.expr if place in some else pl.lit(None)).cast(key.type).alias(name)

@@ -3,11 +3,11 @@
 Most patterns mean the same in both. The others are rewritten so that Rust matches what Java would:
 
     \\d+.       [0-9]+[^\\n\\r...]       digits of ASCII, and no line that ends
-    \\Qa.b\\E    a\\.b                   what is quoted
+    \\Qa.b\\E    a\\.b                   quoted characters
 
-What Rust has no words for is refused: looking ahead and back, possessive quantifiers, references to
-groups. `(?i)` knows letters of all scripts; `$` is the end of the text alone, and not also before the
-end of its last line, unless it is only asked whether something is found.
+Rust lacks some features, which are refused: lookahead and lookbehind, possessive quantifiers,
+references to groups. `(?i)` knows letters of all scripts; `$` is the end of the text alone, and not
+also before the end of its last line, unless it is only asked whether something is found.
 """
 
 from __future__ import annotations

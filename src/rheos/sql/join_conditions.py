@@ -1,5 +1,4 @@
-"""The condition of a join, taken apart: what is equal on both sides, how far they lie apart in time,
-and the rest."""
+"""The condition of a join, split into equalities, bounds on the distance in time, and the rest."""
 
 from __future__ import annotations
 
@@ -24,23 +23,23 @@ class JoinCondition:
     """The parts of a condition."""
 
     equal: list[tuple[Typed, Typed]] = field(default_factory=list)
-    """Of the left side and of the right one."""
+    """Pairs of a left and a right column."""
     windows: set[ColumnRole] = field(default_factory=set)
     """Bounds of windows that are equal."""
     lower: timedelta | None = None
-    """How much later than the left row the right one is, at the least."""
+    """Minimum time from the left row to the right one."""
     upper: timedelta | None = None
     """And at the most."""
     in_time: list[exp.Expr] = field(default_factory=list)
-    """What says so."""
+    """The conditions with these bounds."""
     of_left: list[exp.Expr] = field(default_factory=list)
-    """What looks at one side alone."""
+    """Conditions on one side alone."""
     of_right: list[exp.Expr] = field(default_factory=list)
     rest: list[exp.Expr] = field(default_factory=list)
 
 
 def parts_of(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """What is all to hold."""
+    """Yield the parts of a conjunction."""
     left = [condition]
     while left:
         match left.pop():
@@ -129,7 +128,7 @@ class ColumnsOfSides:
     # --- times ----------------------------------------------------------------------------------------
 
     def _in_time(self, node: exp.Expr, found: JoinCondition) -> bool:
-        """Notes how far both sides lie apart, where the condition says that."""
+        """Record the bounds on the distance in time if the condition contains them."""
         if isinstance(node, exp.Between):
             low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
             high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 _HOWS = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
-"""Which sides are kept."""
+"""Sides whose unmatched rows are kept."""
 
 
 class Known(Protocol):
@@ -82,7 +82,7 @@ def _bound(name: str, which: str) -> str:
 
 
 def _without_bounds(stream: DataStream, columns: Sequence[SqlColumn], which: str) -> DataStream:
-    """Columns of windows that are over have other names beside those of the join."""
+    """Rename the window columns of the input, which would clash with those of the join."""
     names = window_names(columns)
     if not names:
         return stream

@@ -54,7 +54,7 @@ class Joining:
     how: How
     ttl: TimeToLive | None
     as_of: exp.Expr | None
-    """What FOR SYSTEM_TIME AS OF names."""
+    """The time in FOR SYSTEM_TIME AS OF."""
 
     def relation(
         self, left: SqlRelation, right: SqlRelation, conditions: Sequence[exp.Expr]
@@ -160,10 +160,9 @@ class Joining:
             )
         if not any(each.role == ColumnRole.EVENT_TIME for each in right.columns):
             raise self.sql.error(
-                "the versions of a table have an event time, from which on they count, and these have "
-                "none",
+                "a versioned table needs event time, but this table has no event time",
                 self.node.this,
-                "give its source a watermark",
+                "set watermark= on its source",
             )
         if self.how not in ("inner", "left") or found.in_time or not found.equal:
             raise self.sql.error(
@@ -180,12 +179,12 @@ class Joining:
         assert lower is not None
         assert upper is not None
         if self.how == "inner":
-            # What is finer than milliseconds is looked at behind.
+            # Bounds finer than milliseconds are checked after the join.
             millisecond = timedelta(milliseconds=1)
             lower, upper = lower - millisecond, upper + millisecond
         if lower > upper:
             raise self.sql.error(
-                "no two rows lie apart like this", found.in_time[0], "the least comes first"
+                "no two rows can have this distance", found.in_time[0], "write the smaller bound first"
             )
         return CloseInTime(lower, upper)
 
@@ -305,14 +304,14 @@ def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
 
 
 def plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> tuple[SqlColumn, ...]:
-    """The columns without what they are beside their values, but for one of that."""
+    """Return the columns with the role PLAIN, except for those with the role `kept`."""
     return tuple(
         column if column.role == kept else replace(column, role=ColumnRole.PLAIN) for column in columns
     )
 
 
 def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
-    """What a JOIN says. Raises ProgramError."""
+    """Analyse a JOIN. Raises ProgramError."""
     sql.only(node, ("this", "on", "using", "side", "kind"))
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
     if kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES:
@@ -329,5 +328,5 @@ def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
 
 
 def is_cross(node: exp.Join) -> bool:
-    """Whether what is equal stands in WHERE."""
+    """Return whether the join condition is in WHERE."""
     return not node.args.get("on") and not node.args.get("using")

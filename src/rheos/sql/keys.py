@@ -33,7 +33,7 @@ class NullableKeys:
         return self.stream.key_by(*self.keys)
 
     def restored(self, found: DataStream, changes: Changes | None) -> DataStream:
-        """What was computed by key, with the keys as they were."""
+        """Restore the original keys in a result computed by key."""
         if not self.of:
             return found
         hidden = {name for key in self.of for name in (_value(key), _absence(key))}

@@ -78,11 +78,11 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[Plan, SqlCol
     if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and len(call.expressions) == 1:
         [call] = call.expressions
     if not isinstance(call, UserCall):
-        raise sql.error(f"{kind(call)} gives no table", call, _EXAMPLE)
+        raise sql.error(f"{kind(call)} is not a table function", call, _EXAMPLE)
     of = call.function
     if of.kind is not FunctionKind.TABLE:
         raise sql.error(
-            f"{kind(call)} gives one value for a row, and no table",
+            f"{kind(call)} returns one value per row, not a table",
             call,
             "call it in SELECT; or annotate its result as `-> Iterator[Word]`",
         )

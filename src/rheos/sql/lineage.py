@@ -1,5 +1,6 @@
-"""Which columns of which tables the columns of a query are made of: by their values, and not by the
-conditions that choose rows."""
+"""Lineage of the columns of a query: the source columns of their values, without those of conditions
+that choose rows.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ _NONE: frozenset[Origin] = frozenset()
 
 
 def origins(plan: Plan) -> Origins:
-    """Of each column of a plan."""
+    """Return the origins of each column of a plan."""
     match plan:
         case Scan():
             return {each.name: frozenset([(plan.name, each.name)]) for each in plan.columns}
@@ -91,7 +92,7 @@ def origins(plan: Plan) -> Origins:
             added = {name: frozenset([(plan.lookup.describe(), theirs)]) for name, theirs in plan.added}
             return {each.name: added.get(each.name) or of[each.name] for each in plan.columns}
         case MatchPlan():
-            # Of the rows of a variable nothing is told apart.
+            # The rows of a variable are not distinguished.
             of = origins(plan.input)
             rows = _all(of, of)
             keys = {key: of[key] for key in plan.keys}
@@ -119,7 +120,7 @@ def lineage(sinks: Iterable[tuple[str, Plan]]) -> str:
 
 
 def _of_time(plan: Plan) -> frozenset[Origin]:
-    """Of the event time of the rows, which need not be a column of them any more."""
+    """Return the origins of the rows' event time, which need not be one of their columns any more."""
     of = origins(plan)
     for each in plan.columns:
         if each.role in (ColumnRole.EVENT_TIME, ColumnRole.WINDOW_TIME):

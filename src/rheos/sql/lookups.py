@@ -56,7 +56,7 @@ class LookupJoin:
     def _keys(
         self, left: SqlRelation, conditions: Sequence[exp.Expr]
     ) -> tuple[list[Typed], list[exp.Expr]]:
-        """What the lookup is asked by, for each of its keys; and the other conditions."""
+        """Return the values for each key of the lookup, and the other conditions."""
         found: dict[str, Typed] = {}
         rest = []
         compiler = Compiler(self.sql, NameScope(self.sql, left.tables))
@@ -72,7 +72,7 @@ class LookupJoin:
         if missing:
             alias = self.node.this.alias_or_name
             raise self.sql.error(
-                f"{alias} is asked by {', '.join(self.lookup.keys)}, and {missing[0]!r} is not said",
+                f"{alias} is looked up by {', '.join(self.lookup.keys)}, but {missing[0]!r} is missing",
                 self.node.args.get("on") or self.node.this,
                 f"write ON a.id = {alias}.{missing[0]}",
             )

@@ -143,7 +143,7 @@ class Lowering:
         stream, window = self.stream(plan.input), plan.window
         if window.time != "event_time":
             raise ProgramError(
-                "windows by the clock are over when it says so: they are computed with GROUP BY",
+                "windows in processing time must be aggregated with GROUP BY",
                 hint="group by window_start, window_end and keys",
             )
         ms = pl.col(plan.time).cast(pl.Datetime("ms", "UTC")).dt.epoch("ms")

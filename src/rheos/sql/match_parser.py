@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE as a tree: sqlglot keeps its pattern as a text, without places."""
+"""Parser of MATCH_RECOGNIZE to a tree: sqlglot keeps the pattern as a string, without places."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MatchRecognize(exp.Expression):
 
 
 class RowSequence(exp.Expression):
-    """Parts of a pattern, one behind the other."""
+    """Parts of a pattern, in sequence."""
 
     arg_types = {"expressions": True}
 
@@ -82,7 +82,7 @@ class AfterMatchSkip(exp.Expression):
 
 
 _MOST_PERMUTED = 5
-"""There are 120 orders of so many parts."""
+"""That many parts have 120 orders."""
 
 _UNBOUNDED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -248,7 +248,7 @@ class MatchParser(SparkParser):
         return RowRepeated(this=part, least=times[0], most=times[1], reluctant=bool(reluctant))
 
     def _parse_row_times(self) -> tuple[int, int | None]:
-        """{n}, {n,}, {n,m} and {,m}, behind the bracket."""
+        """Parse {n}, {n,}, {n,m} and {,m}, after the opening brace."""
         least = self._parse_whole()
         most: int | None = least
         if self._match(TokenType.COMMA):

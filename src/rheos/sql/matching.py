@@ -44,7 +44,7 @@ class _Matching:
     relation: SqlRelation
     computed: RowColumns = field(default_factory=RowColumns)
     previous: dict[Previous, None] = field(default_factory=dict)
-    """What conditions ask of the rows before."""
+    """Values of previous rows that conditions read."""
 
     def plan(self) -> Plan:
         sql, node = self.sql, self.node
@@ -112,7 +112,7 @@ class _Matching:
             value = Compiler(self.sql, self._scope).compile(each)
             name = each.name if isinstance(each, exp.Column) else each.sql(dialect="spark")
             if name in keys:
-                raise self.sql.error(f"{name!r} stands twice in PARTITION BY", each)
+                raise self.sql.error(f"{name!r} is twice in PARTITION BY", each)
             keys.append(self.computed.name(value, name))
         if not keys:
             one = pl.lit(0, dtype=types.BIGINT)
@@ -188,10 +188,10 @@ class _Matching:
         if endless is not None:
             name = endless.this.name
             raise self.sql.error(
-                f"{name} takes every row, so that no match ever ends",
+                f"{name} matches every row, so that no match ever ends",
                 endless,
-                f"DEFINE {name}, write WITHIN an interval behind the pattern, or take as few as "
-                f"can be: {name}+?",
+                f"DEFINE {name}, write WITHIN an interval after the pattern, or use a reluctant "
+                f"quantifier: {name}+?",
             )
 
     # --- the whole ------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class _Matching:
         return made.expr, SqlColumn(node.alias, made.type, role)
 
     def _columns_of_rows(self, rows: RowNavigation, keys: Sequence[str]) -> list[Shown]:
-        """Of ALL ROWS PER MATCH: the columns of the table, but for the keys."""
+        """Return the columns of ALL ROWS PER MATCH: those of the table except the keys."""
         named = [each for table in self.relation.tables if not table.hidden for each in table.columns]
         return [
             (rows.of_row(each.column, self.node), SqlColumn(each.name, each.column.type))
@@ -284,7 +284,7 @@ class _Matching:
         for place, column in enumerate(columns):
             if any(column.name == other.name for other in columns[:place]):
                 raise self.sql.error(
-                    f"two columns have the name {column.name!r}", self.node, "give one of them another"
+                    f"there are two columns named {column.name!r}", self.node, "rename one of them"
                 )
         return projected(found, exprs, columns)
 

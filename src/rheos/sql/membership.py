@@ -34,13 +34,13 @@ class Membership:
     node: exp.Expr
     query: exp.Expr
     values: Sequence[exp.Expr]
-    """What the query is to have in its columns; none of EXISTS."""
+    """Values that the query's columns must equal; empty for EXISTS."""
     absent: bool
     """Whether the rows are those that it has not."""
 
 
 def membership(node: exp.Expr) -> Membership | None:
-    """What a condition says of a query; None where it says nothing of one."""
+    """Return the membership test in a condition; None if it contains none."""
     of, absent = node, False
     while isinstance(of, exp.Not | exp.Paren):
         absent ^= isinstance(of, exp.Not)
@@ -79,14 +79,14 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
     left, keys = with_keys(relation.plan, [here for here, _ in both], f"of {names[0]}")
     if left.changes is not None and not left.changes.key:
         raise sql.error(
-            "the rows change, and it is not known by what they are known: rows that stay are held to "
-            "one NOT IN or NOT EXISTS",
+            "the rows are updated and have no key: combined with append-only rows, only one NOT IN "
+            "or NOT EXISTS is supported",
             of.node,
-            "take the rows of both queries together in one, by UNION",
+            "combine both queries in one, with UNION",
         )
     left = known_by_key(sql, of.node, left, [*keys])
     if of.absent and of.values:
-        # Of null it is not known whether it is there.
+        # For null, membership is unknown.
         present = pl.all_horizontal([pl.col(key).is_not_null() for key in keys])
         left = Filter(left, present, left.columns, left.changes)
     changes = None
@@ -112,7 +112,7 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
 
 
 def _names(count: int, plan: Plan) -> tuple[str, ...]:
-    """For the columns of a query, beside those of the rows."""
+    """Return unused names for the columns of a query."""
     taken, place = {column.name for column in plan.columns}, 1
     while f"value 1 of query {place}" in taken:
         place += 1
@@ -127,7 +127,7 @@ def _typed(plan: Plan, of: Membership) -> list[Typed]:
 
 
 def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typed], Plan]:
-    """What is looked for, and the rows in which; a column for each."""
+    """Return the values to look for, and the rows in which to look, one column for each."""
     sql, compiler = planner.sql, Compiler(planner.sql, scope)
     outer = [compiler.compile(value) for value in of.values]
     query = of.query
@@ -136,7 +136,7 @@ def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typ
         query, pairs = _correlated(planner, scope, query)
     outer += [compiler.compile(here) for here, _ in pairs]
     if not of.values:
-        # What EXISTS selects says nothing.
+        # The SELECT list of EXISTS is irrelevant.
         query = _selecting(query, [there for _, there in pairs] or [exp.Literal.number(1)])
         outer = outer or [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
     elif pairs:
@@ -202,7 +202,7 @@ def _reads(within: NameScope, around: NameScope, node: exp.Expr) -> tuple[bool, 
 
 
 def _selecting(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
-    """The query with these columns; one that is no SELECT stands within."""
+    """Return the query with these columns; a query that is not a SELECT becomes a subquery."""
     named = [exp.alias_(each.copy(), f"value {n}", quoted=True) for n, each in enumerate(values, 1)]
     if isinstance(query, exp.Select) and not is_grouped(query):
         made = query.copy()

@@ -38,7 +38,7 @@ _ALL = "all rows"
 
 
 def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
-    """The calls of aggregates OVER rows; those that number rows are none."""
+    """Yield the calls of aggregates OVER rows, without those that number rows."""
     if isinstance(node, exp.Window) and not is_rank(node):
         yield node
     elif not isinstance(node, exp.Query | exp.Subquery | exp.Window):
@@ -58,7 +58,7 @@ def with_over(sql: SqlText, node: exp.Select, compiler: Compiler, plan: Plan) ->
     if not groups:
         return plan, compiler
     found: dict[int, Typed] = {}
-    # Rows that wait for others come behind the watermark, and have no event time more.
+    # Rows that waited for others arrive after the watermark, and lose their event time.
     in_order = sorted(groups.values(), key=lambda calls: calls[0].frame.following > 0)
     for place, calls in enumerate(in_order, 1):
         if is_behind_time(plan):
@@ -143,11 +143,11 @@ def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[RowOrder], at: exp
     by_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in known
     if not by_time or orders[0].desc:
         raise sql.error(
-            "rows that stay are OVER others in the order of their event time",
+            "OVER on append-only rows needs the order of their event time",
             at,
             f"write ORDER BY {known[0]}"
             if known
-            else "give the source a watermark; or GROUP BY, which makes a table that has any order",
+            else "set watermark= on the source; or use GROUP BY, whose result can be in any order",
         )
 
 
@@ -172,7 +172,7 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[RowOrder]) -> F
         ):
             at = end if isinstance(end, exp.Expr) else spec
             raise sql.error(
-                "a frame ends with its own row, or, of so many ROWS before it, so many rows behind it",
+                "a frame ends at the current row, or, for ROWS n PRECEDING, at n FOLLOWING",
                 at,
                 "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING",
             )
@@ -208,11 +208,11 @@ def _is_time(of: pl.DataType) -> bool:
 
 @dataclass(frozen=True)
 class _OverCall:
-    """What is computed over a frame."""
+    """An aggregate over a frame."""
 
     node: exp.Window
     window: exp.Expr
-    """Which says of what rows."""
+    """The OVER clause."""
     orders: Sequence[RowOrder]
     frame: FrameSpec
     argument: Typed
@@ -234,7 +234,9 @@ class _OverCall:
 
     @property
     def same(self) -> tuple[str, str, FrameSpec]:
-        """What calls of one frame have in common; those that reach forward are computed together."""
+        """Return the common part of calls with one frame; calls of frames that extend to following rows
+        are computed together.
+        """
         frame = replace(self.frame, preceding=0, following=1) if self.frame.following else self.frame
         keys = self.window.args.get("partition_by") or []
         by = ", ".join(each.sql(dialect="spark") for each in keys)
@@ -290,7 +292,7 @@ def _function(
 
 
 def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:
-    """How many rows before or behind LAG and LEAD look."""
+    """Return the offset of LAG or LEAD."""
     rows = of.args.get("offset")
     if rows is None:
         return 1

@@ -1,8 +1,8 @@
-"""The logical plan of a query: what is computed, with typed columns, and whether it changes.
+"""The logical plan of a query: its operations with typed columns and changelog modes.
 
-A plan is a tree of frozen nodes, each with the `columns` that leave it and what its rows are: rows
-that stay (`changes` is None), upserts, or changes with retractions. `lowering` makes streams of it.
-Nodes are equal where they are the same one; `sharing` finds those that are alike.
+A plan is a tree of frozen nodes, each with its output `columns` and its changelog mode: append-only
+(`changes` is None), upserts, or changes with retractions. `lowering` turns the plan into streams. Nodes
+are compared by identity; `sharing` finds equivalent ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ColumnRole(Enum):
-    """What a column is beside its values."""
+    """Special role of a column."""
 
     PLAIN = auto()
     EVENT_TIME = auto()
@@ -42,7 +42,7 @@ class ColumnRole(Enum):
     """The time of the clock: windows are made of it, and no value is read."""
     WINDOW_START = auto()
     WINDOW_END = auto()
-    """Of the window that a row is of."""
+    """End of the row's window."""
     WINDOW_TIME = auto()
     """The last time of it."""
     RANK = auto()
@@ -54,7 +54,7 @@ class SqlColumn:
     """A column of the rows between two nodes."""
 
     name: str
-    """Of the stream."""
+    """Name of the column in the stream."""
     type: pl.DataType
     role: ColumnRole = ColumnRole.PLAIN
 
@@ -63,7 +63,7 @@ Columns: TypeAlias = tuple[SqlColumn, ...]
 
 
 def plain_column(column: SqlColumn) -> SqlColumn:
-    """The same values, which are nothing beside."""
+    """Return the column with the role PLAIN."""
     return replace(column, role=ColumnRole.PLAIN)
 
 
@@ -79,7 +79,7 @@ class Scan:
 
 @dataclass(frozen=True, eq=False)
 class ValueRows:
-    """Rows that stand in the text."""
+    """Rows that the SQL contains."""
 
     table: pa.Table
     columns: Columns
@@ -156,9 +156,9 @@ class Windowed:
     """The column of their event time."""
     window: Window
     keys: tuple[str, ...]
-    """By which sessions are told apart."""
+    """Partition keys of sessions."""
     columns: Columns
-    """Those of the input, then the window's."""
+    """Columns of the input, followed by those of the window."""
     changes: None = None
 
 
@@ -201,9 +201,9 @@ class Ranked:
     oldest: bool
     """Whether they are rows that stay, in the order of event time."""
     at: exp.Expr
-    """Where it is written."""
+    """Place in the SQL."""
     columns: Columns
-    """Those of the input but for `by`, then the number."""
+    """Columns of the input except `by`, followed by the number."""
     changes: Changes | None
 
 
@@ -237,7 +237,7 @@ class OverPlan:
 
 @dataclass(frozen=True)
 class CloseInTime:
-    """Rows meet that lie close together: so much later the right one is, from and to."""
+    """Bounds on the time from the left row to the right one."""
 
     lower: timedelta
     upper: timedelta
@@ -268,7 +268,7 @@ Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
 
 @dataclass(frozen=True)
 class JoinKeys:
-    """What is equal on both sides."""
+    """Columns that must be equal on both sides."""
 
     left: tuple[str, ...]
     right: tuple[str, ...]
@@ -285,7 +285,7 @@ class JoinPlan:
     meeting: Meeting
     columns: Columns
     width: int
-    """How many of the columns are of the left side."""
+    """Number of columns from the left side."""
     changes: Changes | None
 
 
@@ -405,7 +405,7 @@ def with_keys(input: Plan, keys: Sequence[Typed], what: str) -> tuple[Plan, tupl
 
 
 def names_of(plan: Plan) -> frozenset[str]:
-    """Of its columns."""
+    """Return the names of the plan's columns."""
     return frozenset(column.name for column in plan.columns)
 
 

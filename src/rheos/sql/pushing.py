@@ -1,8 +1,8 @@
-"""Filters and projections of queries, moved to where they spare most.
+"""Pushdown of filters and projections, as far as possible.
 
-A pass from plans to plans, behind the planner and ahead of the lowering. Queries that become one job
-are given together: what several of them read is computed once, with the columns that all of them need.
-Filters go first, as what only they look at is needed no further than to where they are.
+A pass from plans to plans, between the planner and the lowering. Queries of one job are passed
+together: a plan that several of them read is computed once, with the columns that all of them need.
+Filters are pushed first, because columns that only they read are not needed after them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tree to plan: SELECT, WITH, and what stands in FROM."""
+"""Planning of SELECT, WITH and FROM: from tree to plan."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the queries of a text."""
+    """Planner of the queries of a string."""
 
     sql: SqlText
     catalog: Catalog
     ctes: Mapping[str, Plan] = field(default_factory=dict)
-    """What WITH names, in small letters."""
+    """Plans of WITH, by name in lower case."""
     ttl: TimeToLive | None = None
-    """How long joins keep rows."""
+    """Time to live of rows in joins."""
 
     def query(self, node: exp.Expr) -> Plan:
-        """Raises ProgramError, SchemaError at the place in the text."""
+        """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
         planner = self._with(node)
         if is_first_rows(node):
             return first_rows(planner, node)
@@ -131,7 +131,7 @@ class Planner:
             self.sql, relation, [each for each in conditions if each not in simple]
         )
         relation = self._where(relation, calling)
-        # Rows that stay do so behind those that are there.
+        # Semi-joins come before anti-joins.
         for each in sorted(members, key=lambda each: each.absent):
             relation = with_membership(self, relation, each)
         relation, comparing = with_scalars(self, relation, comparing)
@@ -166,7 +166,9 @@ class Planner:
         return made
 
     def _where(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
-        """The rows for which all hold. Where it bounds the numbers of rows, the first so many."""
+        """Return the rows for which all conditions hold. A bound on the row number becomes the first n
+        rows.
+        """
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
         rest, tables = [], relation.tables
         rank = rank_of(plan)
@@ -240,7 +242,7 @@ class Planner:
     def _check_name(self, name: str, columns: list[SqlColumn], at: exp.Expr) -> None:
         if any(column.name == name for column in columns):
             raise self.sql.error(
-                f"two columns have the name {name!r}", at, "give one of them another: ... AS other"
+                f"there are two columns named {name!r}", at, "rename one of them: ... AS other"
             )
         if name.startswith(HIDDEN_PREFIX):
             raise self.sql.error(
@@ -304,7 +306,7 @@ class Planner:
                 raise self.sql.error(
                     f"two tables here are called {table.alias!r}",
                     at,
-                    f"give one of them another name: {table.alias} AS other",
+                    f"rename one of them: {table.alias} AS other",
                 )
 
     def _table(self, node: exp.Expr) -> SqlRelation:
@@ -349,7 +351,7 @@ class Planner:
         return self._aliased(plan, node, name)
 
     def _lookup(self, node: exp.Expr) -> Lookup | None:
-        """What a table of a join is looked up in, where it is no stream."""
+        """Return the lookup for a joined table; None if it is a stream."""
         if not isinstance(node, exp.Table) or node.name.casefold() in self.ctes:
             return None
         return self.catalog.lookups.get(node.name.casefold())
@@ -373,7 +375,7 @@ class Planner:
                 call.time,
                 f"the event time is {known[0]}"
                 if known
-                else "give its source a watermark: env.from_source(source, watermark="
+                else "set watermark= on its source: env.from_source(source, watermark="
                 'rh.Watermark.bounded_out_of_orderness("5s", on="ts"))',
             )
         keys = tuple(scope.column(key).expr.meta.output_name() for key in call.keys)
@@ -401,12 +403,12 @@ class Planner:
 
 
 def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:
-    """What is computed behind WHERE."""
+    """Return the expressions that are computed after WHERE."""
     return [*node.expressions, *(each for name in ("group", "having") if (each := node.args.get(name)))]
 
 
 def _apart(conditions: list[exp.Expr]) -> tuple[list[exp.Expr], list[Membership]]:
-    """Those of rows by themselves, and what is said of other queries."""
+    """Split conditions into those on single rows, and those on other queries."""
     plain, members = [], []
     for each in conditions:
         found = membership(each)

@@ -1,4 +1,4 @@
-"""ROW_NUMBER: the first rows of each key, or of each key and window, once a filter says how many."""
+"""ROW_NUMBER: the first n rows of each key, or of each key and window, where a filter sets n."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ def _in_window(
 
 
 def known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> Plan:
-    """Of a table that changes, its rows are known by a key; those of other keys say what they were."""
+    """Return an updating table's plan with its key. For other keys, changes contain the old
+    rows, too.
+    """
     changes = plan.changes
     if changes is None:
         return plan
@@ -178,7 +180,7 @@ class RowOrder:
         return RowOrder(compiler.compile(node.this), desc, first != desc)
 
     def number(self) -> pl.Expr | None:
-        """Whole numbers in the same order; None for what has none."""
+        """Return integers in the same order; None if there is no such mapping."""
         value, kind = self.value.expr, types.signed(self.value.type)
         if kind == types.BOOLEAN or types.is_integer(kind):
             number = value.cast(types.BIGINT)
@@ -259,7 +261,9 @@ def rank_of(plan: Plan) -> str | None:
 
 
 def bound(condition: exp.Expr, is_rank: object) -> int | None:
-    """How many rows a condition leaves of each key; None where it is no bound of their number."""
+    """Return the number of rows of each key that pass a condition; None if it does not bound the row
+    number.
+    """
     assert callable(is_rank)
     if isinstance(condition, exp.Paren):
         return bound(condition.this, is_rank)

@@ -47,10 +47,10 @@ class RowsRead:
     """Values of a column in rows of a match."""
 
     variables: tuple[str, ...] | None
-    """Those that they have taken; None: all."""
+    """Variables whose rows are read; None: all."""
     column: str
     place: int | None
-    """Which of the rows: from the first on, or from the last on (-1); None: all, as a list."""
+    """Index of the row: from the first (0), or from the last (-1); None: all rows, as a list."""
     asked: bool = False
     """Whether the row that is asked is the last of them."""
 
@@ -102,7 +102,7 @@ class LooksBack:
 
 @dataclass
 class RowColumns:
-    """What is computed for each row, before the pattern is looked for."""
+    """Columns computed for each row, before the pattern is matched."""
 
     exprs: list[pl.Expr] = field(default_factory=list)
     columns: list[SqlColumn] = field(default_factory=list)
@@ -124,21 +124,21 @@ class RowColumns:
 
 @dataclass(frozen=True)
 class MatchedRowsShown:
-    """What MEASURES are about."""
+    """Inputs of MEASURES."""
 
     final: pl.Expr
     """All rows of the match, as `operators/pattern/in_order.py` has them."""
     running: pl.Expr
-    """Those up to the row that is shown."""
+    """Rows up to the current one."""
     time: pl.Expr
-    """When the match was certain."""
+    """Time at which the match became certain."""
     number: pl.Expr
-    """Which match of its key it is."""
+    """Number of the match within its key."""
 
 
 @dataclass
 class RowNavigation:
-    """What columns and calls mean in one DEFINE, or in MEASURES."""
+    """Resolution of columns and calls in one DEFINE, or in MEASURES."""
 
     sql: SqlText
     scope: NameScope
@@ -180,15 +180,17 @@ class RowNavigation:
         call, word = node.this, "FINAL" if node.args["final"] else "RUNNING"
         over_rows = is_aggregate(call) or isinstance(call, exp.First | exp.Last)
         if not over_rows and call.name.casefold() not in ("first", "last"):
-            raise self.sql.error(f"{word} is said of FIRST, LAST and aggregates", node)
+            raise self.sql.error(f"{word} applies to FIRST, LAST and aggregates", node)
         if self.shown is None:
             raise self.sql.error(
-                f"{word} is said in MEASURES", node, "in DEFINE no later row is known: leave it out"
+                f"{word} is allowed in MEASURES only",
+                node,
+                "DEFINE cannot see later rows: leave it out",
             )
         return replace(self, final=node.args["final"]).compiler.compile(call)
 
     def _of_match(self, node: exp.Expr, name: str) -> Typed:
-        """What a match says of itself."""
+        """Compile a function about the match itself."""
         if node.expressions:
             raise self.sql.error(
                 f"{name.upper()} takes no argument", node.expressions[0], "leave it out"
@@ -204,7 +206,7 @@ class RowNavigation:
             # The row's own time may be finer.
             return Typed(pl.max_horizontal(last.expr, certain.cast(last.type)), last.type, node)
         if self.shown is None:
-            raise self.sql.error(f"{name.upper()} stands in MEASURES", node)
+            raise self.sql.error(f"{name.upper()} is allowed in MEASURES only", node)
         if name == "match_number":
             return Typed(self.shown.number, types.BIGINT, node)
         return Typed(self.shown.running.list.last().struct.field(STEP), pl.String(), node)
@@ -239,7 +241,7 @@ class RowNavigation:
         if name == "next":
             raise self.sql.error("rows that come later are not known: NEXT is not computed", node)
         if self.own is None:
-            raise self.sql.error("PREV stands in DEFINE", node, "write LAST(A.price, 1)")
+            raise self.sql.error("PREV is allowed in DEFINE only", node, "write LAST(A.price, 1)")
         variable, typed = self._of_one_row(value)
         if variable not in (None, (self.own,)):
             raise self.sql.error(
@@ -281,7 +283,7 @@ class RowNavigation:
         return Typed(made.result(result), made.type, node)
 
     def previous(self) -> list[Previous] | None:
-        """What is read of other rows, where these are as many rows before as every match has."""
+        """Return the reads of previous rows, if every match has that many rows before."""
         assert self.own is not None
         before = self.pattern.rows_before(self.own)
         found = []
@@ -357,7 +359,7 @@ class _OneRow:
 
 
 def _in_match(read: RowsRead, rows: pl.Expr) -> pl.Expr:
-    """What is read, of the rows of a match."""
+    """Return the values read from the rows of a match."""
     each = pl.element()
     if read.variables is not None:
         each = each.filter(each.struct.field(STEP).is_in([*read.variables]))

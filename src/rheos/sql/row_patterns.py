@@ -37,9 +37,9 @@ class RowPattern:
     sql: SqlText
     node: exp.Expr
     variables: tuple[str, ...]
-    """In the order of writing. One may stand at several places."""
+    """Variables in the order of their first use. One may occur several times."""
     subsets: Mapping[str, tuple[str, ...]]
-    """The variables that each name of SUBSET stands for."""
+    """Variables of each name in SUBSET."""
 
     @staticmethod
     def of(sql: SqlText, node: exp.Expr, subsets: Sequence[RowSubset]) -> RowPattern:
@@ -86,7 +86,7 @@ class RowPattern:
         return found
 
     def named(self, name: str) -> tuple[str, ...] | None:
-        """The variables that a name stands for; None where it is none of the pattern."""
+        """Return the variables of a name; None if the pattern does not have it."""
         folded = name.casefold()
         for each, of in {**{v: (v,) for v in self.variables}, **self.subsets}.items():
             if each.casefold() == folded:
@@ -107,7 +107,7 @@ class RowPattern:
         return {each.this.name for each in _begins(self.node)}
 
     def rows_before(self, variable: str) -> int:
-        """How many rows of a match lie before the first of a variable, at least."""
+        """Return the minimum number of rows in a match before the first row of a variable."""
         found = _before(self.node, variable)
         assert found is not None, variable
         return found
@@ -126,7 +126,7 @@ class RowPattern:
         return self.node.find(RowExcluded) is not None
 
     def parts(self, conditions: Mapping[str, Condition], site: Site) -> tuple[Part, ...]:
-        """What is looked for."""
+        """Return the parts of the pattern to match."""
         node = self.node
         parts = node.expressions if isinstance(node, RowSequence) else [node]
         return tuple(_part(each, conditions, site, _ONCE, True) for each in parts)
@@ -180,7 +180,7 @@ def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariab
 
 
 def _least(node: exp.Expr) -> int:
-    """How many rows it takes at least."""
+    """Return the minimum number of rows that a node matches."""
     match node:
         case RowRepeated():
             return int(node.args["least"]) * _least(node.this)

@@ -1,6 +1,6 @@
-"""Queries that stand for one value: an aggregate of all rows, as a column beside each row.
+"""Scalar subqueries: an aggregate of all rows, as a column of each row.
 
-They are joins with a table of one row. Each change of the value takes all rows back, and gives them
+They are joins with a table of one row. Each change of the value retracts all rows, and emits them
 again.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def scalar_queries(node: exp.Expr) -> Iterator[exp.Subquery]:
-    """The outermost queries in an expression that stand for a value."""
+    """Yield the outermost scalar subqueries of an expression."""
     if isinstance(node, exp.Subquery):
         yield node
     elif not isinstance(node, exp.Query | exp.In):
@@ -59,21 +59,21 @@ def _beside(
     one_row = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")
     if not one_row or len(query.expressions) != 1:
         raise sql.error(
-            "a query that stands for a value has one row and one column",
+            "a scalar subquery must return one row and one column",
             node,
             "write (SELECT MAX(price) FROM bids): an aggregate without GROUP BY",
         )
     if planner.ttl is None:
-        raise sql.error("all rows would be kept for ever, beside the value", node, FOR_EVER)
+        raise sql.error("every row would be kept for ever, along with the value", node, FOR_EVER)
     found = planner.query(query)
     value = found.columns[0]
     left, keys = with_keys(relation.plan, [Typed(pl.lit(0, dtype=types.INT), types.INT, node)], "one")
     if left.changes is not None and not left.changes.key:
         raise sql.error(
-            "the rows change, and it is not known by what they are known: beside rows that stay "
-            "there is one such query",
+            "the rows are updated and have no key: with append-only rows, only one scalar subquery "
+            "is supported",
             node,
-            "say both values in one query, and join with it",
+            "compute both values in one query, and join with it",
         )
     left = known_by_key(sql, node, left, [*keys])
     taken, place = {column.name for column in left.columns}, 1

@@ -1,4 +1,4 @@
-"""What names of columns mean in a query: the tables that are in sight, and their columns."""
+"""Resolution of column names in a query: the visible tables, and their columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TableInSight:
     alias: str | None
     columns: tuple[Named, ...]
     hidden: bool = False
-    """What was computed for the query alone, which * does not name."""
+    """Whether the table was computed for the query alone, so that * excludes it."""
 
 
 def with_columns(
@@ -128,9 +128,9 @@ class NameScope:
             hidden = {each for table in self.tables if table.hidden for each in table.columns}
             if not node.table and _is_alias(node, name):
                 raise self.sql.error(
-                    f"{name!r} is a column that this SELECT makes, and is not there yet",
+                    f"{name!r} is a column that this SELECT creates, so it cannot be read here",
                     node,
-                    f"write again what it stands for, or read it in a query around this one: "
+                    f"repeat its expression, or read it in a query around this one: "
                     f"SELECT ... FROM (SELECT ... AS {name} FROM ...) WHERE {name} > 3",
                 )
             known = list(dict.fromkeys(each.name for each in columns if each not in hidden))
@@ -160,7 +160,7 @@ def _same(one: str | None, other: str) -> bool:
 
 
 def _is_alias(node: exp.Column, name: str) -> bool:
-    """Whether the query that a column stands in gives one of its own that name."""
+    """Return whether the query that contains a column defines an alias with that name."""
     select = node.find_ancestor(exp.Select)
     items = [] if select is None else select.expressions
     return any(isinstance(item, exp.Alias) and _same(item.alias, name) for item in items)

@@ -1,4 +1,4 @@
-"""What an environment has of SQL: its tables, and the streams of its queries."""
+"""SQL state of an environment: its tables, and the streams of its queries."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class SqlSession:
         self.catalog = Catalog(read=self._read)
         self.lowering = Lowering(env)
         self.ttl: TimeToLive | None = None
-        """What a script has said of state."""
+        """Time to live of state that a script has set."""
         self.say: Callable[[str], None] = print
-        """Where EXPLAIN, SHOW TABLES and DESCRIBE write to."""
+        """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
         self.inserts: list[Insert] = []
-        """What INSERT INTO has said."""
+        """Statements of INSERT INTO."""
         self._lowered = 0
-        """How many of them are a part of the program."""
+        """Number of them that are already part of the program."""
 
     @property
     def written(self) -> list[tuple[str, Plan]]:
-        """What INSERT INTO writes to which table."""
+        """Return the tables that INSERT INTO writes, with their plans."""
         return [(each.table, each.plan) for each in self.inserts]
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
@@ -105,8 +105,9 @@ class SqlSession:
         return numbered(Planner(sql, self.catalog, ttl=said).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
-        """Carries out the statements of a text, which may be that of a file: then errors begin with
-        the line of their statement."""
+        """Execute the statements of a string. If it is the content of a file, errors begin with the
+        line of their statement.
+        """
         sql = replace(_text(text), file=file)
         with _shown(sql):
             parsed = parse(sql)
@@ -115,8 +116,9 @@ class SqlSession:
         self.write()
 
     def carry_out(self, sql: SqlText, statement: exp.Expr) -> None:
-        """Carries out a statement of a text; what it inserts, with the next `write`. Raises
-        ProgramError, SchemaError."""
+        """Execute a statement; its inserts take effect with the next `write`. Raises ProgramError,
+        SchemaError.
+        """
         site = sql.site_of(statement) or call_site()
         with done_for(site), located(site), _shown(sql, statement):
             ScriptStatements(sql, self).run(statement)
@@ -140,7 +142,7 @@ class SqlSession:
             self.catalog.add(name, self.planned(sql, query))
 
     def stream(self, sql: SqlText, query: exp.Expr) -> DataStream:
-        """The stream of a query of a text. Raises ProgramError, SchemaError."""
+        """Return the stream of a query. Raises ProgramError, SchemaError."""
         site = sql.site_of(query) or call_site()
         with done_for(site), located(site), _shown(sql, query):
             return self.lowering.stream(self._pushed(sql, query))
@@ -176,7 +178,7 @@ class SqlSession:
             return self._explanation(self._planned_alone(sql, ttl))
 
     def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> Plan:
-        """The plan of a text that is one query."""
+        """Return the plan of a string that contains one query."""
         statements = parse(sql)
         if not statements:
             raise sql.error("there is no query in this text", None, "write SELECT ... FROM ...")
@@ -194,14 +196,14 @@ class SqlSession:
 def _text(text: Any) -> SqlText:
     if not isinstance(text, str) or not text.strip():
         raise ProgramError(
-            f"sql() takes a text, not {text!r}", hint='write env.sql("SELECT user, price FROM bids")'
+            f"sql() takes a string, not {text!r}", hint='write env.sql("SELECT user, price FROM bids")'
         )
     return SqlText(text)
 
 
 @contextmanager
 def _shown(sql: SqlText, at: exp.Expr | None = None) -> Iterator[None]:
-    """Errors of the streams that a query becomes show its text, too."""
+    """Add the SQL to errors of the streams that a query becomes."""
     try:
         yield
     except ProgramError as error:

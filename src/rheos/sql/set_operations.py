@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 NO_END = "a stream has no end to sort or to count rows to"
 _ROWS = " rows"
-"""What INTERSECT and EXCEPT group: a name that no query can say."""
+"""Name of the rows that INTERSECT and EXCEPT group: no query can contain it."""
 
 
 def set_operation(planner: Planner, node: exp.SetOperation) -> Plan:
-    """What the planner makes of it. Raises ProgramError, SchemaError at the place in the text."""
+    """Plan a set operation. Raises ProgramError, SchemaError at the place in the SQL."""
     match node:
         case exp.Union():
             return _union(planner, node)

@@ -311,7 +311,7 @@ class ScriptStatements:
 
     def _set(self, node: exp.Set) -> None:
         if not node.expressions:
-            raise self.sql.error("SET says what and to what", node, "write SET state_ttl = '7d'")
+            raise self.sql.error("SET needs a name and a value", node, "write SET state_ttl = '7d'")
         for item in node.expressions:
             pair = item.this
             name = pair.this.name if isinstance(pair, exp.EQ) else ""

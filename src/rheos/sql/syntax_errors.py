@@ -14,9 +14,9 @@ WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 """The functions that give a table with windows."""
 
 READ_AS = "it is read as Spark's SQL"
-NOTHING_BEHIND_COMMA = "nothing stands behind this comma"
+NOTHING_BEHIND_COMMA = "expected an item after this comma"
 NO_COLUMNS = "SELECT has no columns"
-NOTHING_BEHIND = "something is missing behind this"
+NOTHING_BEHIND = "something is missing after this"
 
 _PIECE = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL
@@ -40,9 +40,9 @@ def unfinished(sql: SqlText) -> ProgramError | None:
         return None
     span = Span(found.start(), len(sql.text.rstrip()))
     if found[0] == "/*":
-        return sql.error("the comment that begins here does not end", span, "write */ behind it")
+        return sql.error("the comment that begins here does not end", span, "write */ after it")
     return sql.error(
-        f"what begins with {found[0]} here does not end", span, f"write {found[0]} behind it"
+        f"the {found[0]} that begins here is not closed", span, f"write {found[0]} after it"
     )
 
 
@@ -50,7 +50,7 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     """The error for what the parser has said of a place."""
     bare, word = _bare(sql.text), sql.text[span.start : span.stop]
     if message == NOTHING_BEHIND_COMMA:
-        return sql.error(message, span, "leave the comma out, or write what comes behind it")
+        return sql.error(message, span, "leave the comma out, or write the next item")
     if message == NO_COLUMNS:
         return sql.error(message, span, "write SELECT * FROM ...")
     called = re.search(r"(\w+)\s*\(\s*TABLE\s+$", bare[: span.start], re.IGNORECASE)
@@ -158,5 +158,5 @@ def _meant(before: str) -> str | None:
     for said, known in ((words[-1], _CLAUSES), (words[0], _BEGINS)):
         close = difflib.get_close_matches(said.upper(), known, n=1, cutoff=0.7)
         if close and close[0] != said.upper():
-            return f"did you mean {close[0]}, where {said!r} stands? {READ_AS}"
+            return f"did you mean {close[0]} instead of {said!r}? {READ_AS}"
     return None

@@ -84,7 +84,9 @@ class SqlText:
             part = value[0] if isinstance(value, list) else value
             place = part if isinstance(part, exp.Expr) and span_of_own(part) else node
             if name == "expressions" and isinstance(node, exp.Func):
-                raise self.error(f"{kind(node)} of so many arguments is not computed yet", place)
+                raise self.error(
+                    f"{kind(node)} with this number of arguments is not supported yet", place
+                )
             said = name.strip("_").replace("_", " ").upper()
             raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
 

@@ -1,7 +1,7 @@
-"""For tests of programs (docs/testing.md): hold one to a timeline that is written as text
-(`check_timeline`), or step it by hand (`Harness`); run one in simulation, with faults, under many seeds
-(`simulate`); replay one operator in all the ways that must make no difference (`check_example`). And
-for connectors of your own: hold one to its contract (`check_source`, `check_sink`).
+"""Tests of programs (docs/testing.md): check one against a timeline in text form (`check_timeline`), or
+step it by hand (`Harness`); run one in simulation, with faults, under many seeds (`simulate`); replay
+one operator in many ways that must not change its result (`check_example`). For your own connectors:
+check one against its contract (`check_source`, `check_sink`).
 
 ```python
 from rheos import testing

@@ -1,4 +1,4 @@
-"""Replays an operator's example in every way that must make no difference.
+"""Replay of an operator's example in every way that must not change its result.
 
 The output of an operator must not depend on how its rows are divided into batches, on when its output
 is taken, on checkpoints, restores, or parallelism. So one script is replayed in many ways, and each
@@ -422,8 +422,9 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
     ]
     if len(found) != 1:
         raise ProgramError(
-            f"an example is of one operator, and this has {[operator.name for _, operator in found]}",
-            hint="return stream.key_by(...).process(...), without more behind it",
+            f"an example must have one operator, but this has "
+            f"{[operator.name for _, operator in found]}",
+            hint="return stream.key_by(...).process(...), without further operators",
         )
     ((chain, operator),) = found
     names = {

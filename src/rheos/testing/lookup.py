@@ -14,7 +14,7 @@ from rheos.core.protocol.elements import Batch
 
 @dataclass(frozen=True)
 class MemoryLookup(Lookup):
-    """Rows by key, as a test gives them.
+    """Lookup of rows by key that a test provides.
 
     ```python
     countries = MemoryLookup(["user"], [{"user": "ada", "country": "uk"}])

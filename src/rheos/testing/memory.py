@@ -35,9 +35,10 @@ _decoder = msgspec.msgpack.Decoder(StagedRows)
 
 
 class MemoryTable:
-    """Where the rows of one MemorySink are. `on_commit` is called before and after each piece is
-    committed, with the sink's operator and the committable, and raises to make the commit fail there:
-    "after", it has taken effect all the same."""
+    """Rows of one MemorySink. `on_commit` is called before and after each piece is committed, with the
+    sink's operator and the committable, and may raise to make the commit fail there; "after" means that
+    the commit has taken effect.
+    """
 
     def __init__(self) -> None:
         self.staged: dict[StagedRows, pa.Table] = {}
@@ -49,8 +50,9 @@ class MemoryTable:
     def table(
         self, schema: pa.Schema | None = None, only: Set[tuple[OperatorId, bytes]] | None = None
     ) -> pa.Table:
-        """The committed rows, in the order of their commits; of these committables, where they are
-        said. `schema` is for where there are none."""
+        """Return the committed rows in the order of their commits; only those of the committables in
+        `only`, if set. `schema` is used if there are no rows.
+        """
         pieces = [
             rows for name, rows in self.committed.items() if only is None or _known_as(name) in only
         ]

@@ -1,12 +1,12 @@
-"""Rows and times as text: how timelines write them, and how they are shown where they differ.
+"""Notation of rows and times in timelines, and in reports of differences.
 
     ada,500            the values of a row, in the order of its columns
-    "Ada Lovelace",5   a text with spaces, commas, or one of ( " @ > # : ) in it
+    "Ada Lovelace",5   a string with spaces, commas, or one of ( " @ > # : )
     ada,null           no value
     ada,[1, 2]         a list or a struct, as JSON
     ada,0s,10s,3       a timestamp, as its distance from the start of the timeline
 
-Distances are durations ("10s", "1h30m", "250ms"); a number alone is of seconds.
+Distances are durations ("10s", "1h30m", "250ms"); a number alone means seconds.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def shown_distance(ms: int) -> str:
 
 
 def pieces(text: str, ends: Callable[[str], bool]) -> Iterator[str]:
-    """The text cut at the characters that end a piece, where they stand outside of quotes and brackets.
-    Raises ProgramError where a quote or a bracket is not closed."""
+    """Split a string at the characters that end a piece, outside of quotes and brackets. Raises
+    ProgramError if a quote or a bracket is not closed.
+    """
     piece, depth, quoted, escaped = "", 0, False, False
     for char in text:
         if quoted:
@@ -74,7 +75,7 @@ def pieces(text: str, ends: Callable[[str], bool]) -> Iterator[str]:
     if quoted or depth:
         raise ProgramError(
             f"{text!r} has a {'quote' if quoted else 'bracket'} that is not closed",
-            hint='write a text with such characters in quotes: "a [b"',
+            hint='write a string with such characters in quotes: "a [b"',
         )
     yield piece
 
@@ -93,7 +94,7 @@ def tokens(text: str) -> list[str]:
 
 
 def row_of(text: str, schema: pa.Schema, start: datetime) -> dict[str, Any]:
-    """The row that a text stands for. Raises ProgramError."""
+    """Parse a row. Raises ProgramError."""
     values = list(pieces(text, lambda char: char == ","))
     if len(values) != len(schema):
         raise ProgramError(
@@ -117,9 +118,9 @@ def _value(text: str, field: pa.Field, start: datetime) -> Any:
         return _read(text, field.type, start)
     except (ValueError, ArithmeticError, ProgramError) as error:
         raise ProgramError(
-            f"{text!r} is no value of the column {field.name!r}, which is {field.type}",
-            hint="a timestamp is a distance from the start (10s), a text with signs stands in quotes, "
-            "and no value is null",
+            f"{text!r} is not a value of the column {field.name!r}, which is {field.type}",
+            hint="a timestamp is a distance from the start (10s), write a string with special "
+            "characters in quotes, and a missing value as null",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What a program that is tested returns: a stream, or several by name."""
+"""Result of a tested program: a stream, or several by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUT = "out"
 
 
 def named_outputs(made: Any) -> Mapping[str, DataStream]:
-    """The streams by their names. Raises ProgramError where they are none."""
+    """Return the streams by name. Raises ProgramError if they are not streams."""
     outputs = made if isinstance(made, Mapping) else {OUT: made}
     for stream in outputs.values():
         if not isinstance(stream, DataStream):

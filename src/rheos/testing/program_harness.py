@@ -159,7 +159,7 @@ class Harness:
         with located(call_site()):
             name = self._input(to)
             if self._ended:
-                raise ProgramError("the input has ended", hint="give rows before end()")
+                raise ProgramError("the input has ended", hint="pass rows before end()")
             table, _ = table_of(rows, self._read_by(name).type.schema)
             self._fed[name].rows += [self._stamped(name, batch) for batch in table.to_batches()]
             self._read(name)
@@ -312,7 +312,7 @@ class Harness:
             if begun.ready():
                 return
             self._clock.advance(begun.wake_after_us() or _WAIT_US)
-        raise ProgramError("an asynchronous call does not end", hint="give it a timeout")
+        raise ProgramError("an asynchronous call does not end", hint="set a timeout")
 
     def _checkpoint(self) -> CheckpointCompleted:
         self._checkpoints += 1

@@ -1,6 +1,6 @@
 """Fixtures of pytest for tests of jobs (docs/testing.md). pytest finds them where Rheos is installed.
 
-It lies beside `rheos.testing`, and not in it: who uses none of the fixtures imports nothing else.
+The plugin does not import the rest of `rheos.testing` until a fixture is used.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def rheos_harness() -> Iterator[Callable[..., Harness]]:
 
 @pytest.fixture
 def rheos_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which jobs that really run are registered: those of a test do not stand among the
-    user's in `rheos jobs`."""
+    """Create a folder in which running jobs are registered, so that jobs of a test do not appear in the
+    user's `rheos jobs`.
+    """
     home = tmp_path_factory.mktemp("rheos-home")
     monkeypatch.setenv("RHEOS_HOME", str(home))
     return home

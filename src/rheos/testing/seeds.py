@@ -23,7 +23,7 @@ QUIET = Faults(until_us=0)
 
 @dataclass(frozen=True)
 class Agreement:
-    """What is asked of a program, whatever its seed."""
+    """Expectation about a program that must hold for every seed."""
 
     run: Callable[[DrawnSettings | None], Simulated]
     """Runs the program with what was drawn; with nothing drawn, nothing goes wrong."""
@@ -85,7 +85,7 @@ class Agreement:
         )
 
     def _difference(self, wanted: Mapping[str, Sequence[Any]], done: Simulated) -> list[str]:
-        """What of each output is missing, and what is too much; some of it."""
+        """Return some of the rows that each output lacks or has in excess."""
         lines: list[str] = []
         for name, rows in wanted.items():
             table = done.rows[name]
@@ -136,7 +136,7 @@ _LESS: Sequence[Callable[[DrawnSettings], DrawnSettings]] = (
     lambda drawn: replace(drawn, parallelisms=drawn.parallelisms[:1]),
     *map(_without, _KINDS),
 )
-"""What can be left out of a world, the largest things first."""
+"""Simplifications of a world, the largest first."""
 
 
 def _some(what: str, rows: Counter[str]) -> list[str]:

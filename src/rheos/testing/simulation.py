@@ -50,12 +50,12 @@ class Taken:
     files: Mapping[str, bytes]
     """By their paths."""
     rows: Mapping[str, pa.Table]
-    """What had been committed of each output up to it."""
+    """Rows of each output that had been committed up to it."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a run has left."""
+    """Result of a run."""
 
     seed: int
     faults: Faults
@@ -66,15 +66,15 @@ class Simulated:
     """A hash of all that happened, and when. The same for the same seed."""
     crashes: int
     drivers: int
-    """How many drivers the job has had."""
+    """Number of drivers that the job has had."""
     virtual_ms: int
     positions: Mapping[OperatorId, Mapping[str, bytes | None]]
-    """Where the job's final checkpoint stood in each split of each source."""
+    """Positions of the job's final checkpoint, for each split of each source."""
     drained: bool
     """Whether its input was asked to end: then it may have ended before all of it was read."""
     savepoints: Sequence[Taken]
     tables: Mapping[str, MemoryTable]
-    """Where the rows of each output are."""
+    """Tables with the rows of each output."""
 
     @property
     def out(self) -> pa.Table:
@@ -104,7 +104,7 @@ def simulate(
     expected: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
     last_by: Sequence[str] = (),
 ) -> Simulated:
-    """Runs the program to its end and returns what it committed.
+    """Run the program to its end and return the rows that it committed.
 
     ```python
     def build(env):
@@ -115,8 +115,8 @@ def simulate(
     assert done.out.num_rows == 500
     ```
 
-    Give the source a rate, as in the example, or say `slow`: at full speed it has been read before
-    faults strike.
+    Set a rate on the source, as in the example, or pass `slow`: at full speed the source is read before
+    faults occur.
 
     With `seeds` the program is run for each of them, with slow sources, and with parallelism, batches,
     checkpoints, requests and faults as the seed draws them. It must commit the same rows each time, in
@@ -131,40 +131,41 @@ def simulate(
     Args:
         build: writes the program into the environment it is given, and returns the stream whose rows
             are wanted, or several of them by name.
-        seed: decides all that is left to chance.
-        faults: what goes wrong; drawn from the seed where it is not said. `Faults(until_us=0)` is none.
-        parallelism: how many subtasks each operator has.
+        seed: decides everything random.
+        faults: the faults; by default drawn from the seed. `Faults(until_us=0)` disables them.
+        parallelism: number of subtasks of each operator.
         max_parallelism: the number of key groups.
         checkpoint: how the job is checkpointed and restarted.
         task: the knobs of the data plane.
-        parallelisms: those that the job's drivers give it, one after the other; `parallelism` always
-            where there are none.
-        requests: what users ask of the job meanwhile; nothing where it is not said.
+        parallelisms: parallelism under each of the job's drivers, in turn; by default always
+            `parallelism`.
+        requests: requests of users while the job runs; by default none.
         from_savepoint: the job starts from it.
-        min_parallelism: with how few slots the job goes on where some are lost.
-        state: where it keeps its state, as `rh.Environment` takes it. What files rocksdb writes is not
-            decided by the seed alone; what rows are committed is.
-        tables: where the rows of each output go, which may hold those of another job; empty ones where
-            it is not said.
-        on_driver: the outputs are published by the driver, as tables of Spark are.
-        until_read: for sources that never end. It is given how many splits the newest checkpoint has
-            finished, and the ms of virtual time, and says when the input is to end.
-        slow: sources take their time: they give few rows at once, at moments drawn from the seed.
-        seeds: so many, or these.
+        min_parallelism: minimum parallelism with which the job continues if slots are lost.
+        state: the state backend, as for `rh.Environment`. The files that rocksdb writes do not depend
+            on the seed alone, but the committed rows do.
+        tables: tables for the rows of each output, which may contain rows of another job; by default
+            empty ones.
+        on_driver: whether the driver publishes the outputs, as for Spark tables.
+        until_read: for sources that never end. It receives the number of splits that the newest
+            checkpoint has finished, and the virtual time in ms, and returns whether the input should
+            end.
+        slow: whether sources are slow: they emit few rows at once, at times drawn from the seed.
+        seeds: number of seeds, or the seeds.
         expected: with `seeds`, the rows (dicts or dataclass instances) of the one output, or of each by
             name.
         last_by: with `seeds`, for results that replace each other, such as those of windows with
             allowed lateness: only the last one of each combination of these columns counts.
 
-    Raises what ended the job, JobFailedError where it does not end though the faults have, and
-    InvariantError.
+    Raises the error that ended the job, JobFailedError if the job does not end after the faults have
+    ended, and InvariantError.
     """
     if seeds is not None:
         said = {"faults": faults, "task": task, "requests": requests, "from_savepoint": from_savepoint}
         if drawn_too := [name for name, value in said.items() if value is not None]:
             raise ProgramError(
-                f"{drawn_too[0]}= is said, and seeds= draws it",
-                hint="write seed= for one world whose settings you say yourself",
+                f"{drawn_too[0]}= is set, but seeds= draws it at random",
+                hint="use seed= for one world whose settings you choose yourself",
             )
 
         def run(drawn: DrawnSettings | None) -> Simulated:

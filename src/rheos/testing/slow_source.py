@@ -36,7 +36,7 @@ class _SlowReader(WrappedReader):
         self._clock = clock
         self._polls = 0
         self._next_us: int | None = None
-        """Before then there is nothing."""
+        """Time before which no row is available."""
 
     def poll(self, max_rows: int) -> Polled:
         now_us = self._clock.monotonic_us()

@@ -1,4 +1,4 @@
-"""Timelines: what comes into a program, when, and what must come out of it, as text.
+"""Timelines: the input of a program over time, and its expected output, in text form.
 
 ```python
 def alerts(visits):
@@ -18,17 +18,17 @@ testing.check_timeline(
 )
 ```
 
-A line has steps, and behind `>` all that comes out because of them, in any order; where there is no
-`>`, nothing may. A step is
+A line has steps, and after `>` all rows that they cause, in any order; without `>`, there must be none.
+A step is
 
-    ada,500@10s       a row: the values of its columns in their order, and behind `@` the event time
-    w20s              the watermark comes to 20 s from the start
-    +1m               the clock goes on by a minute, and timers of processing time fire
-    restart           the job dies, and goes on from a checkpoint
+    ada,500@10s       a row: the values of its columns in order, and after `@` the event time
+    w20s              the watermark advances to 20 s from the start
+    +1m               the clock advances by a minute, and processing-time timers fire
+    restart           the job fails, and resumes from a checkpoint
     end               the input ends
 
-Of several inputs or outputs each row says which it is of: `rules:eu,5@0s`, `late:ada,3`. How values are
-written: `rheos.testing.notation`. What follows a `#` is a comment.
+With several inputs or outputs, each row names its own: `rules:eu,5@0s`, `late:ada,3`.
+`rheos.testing.notation` describes the notation of values. What follows a `#` is a comment.
 """
 
 from __future__ import annotations
@@ -82,21 +82,21 @@ def check_timeline(
     parameters: Mapping[str, Any] | None = None,
     restarts: bool = True,
 ) -> None:
-    """Runs the program over a timeline, and holds what comes out to what the timeline says; then once
-    more with a restart after each step, which must change nothing.
+    """Run the program over a timeline and check its output against it; then run it again with a restart
+    after each step, which must not change the output.
 
     Args:
-        program: given a stream for each input, it returns a stream, or several by name.
-        timeline: steps, and what each line of them gives.
+        program: function of a stream for each input that returns a stream, or several by name.
+        timeline: steps, and the expected output of each line.
         inputs: the columns of the stream, or of several by name, as `Harness` takes them.
-        event_time: the column of event time, or the columns by the names of their inputs; rows give it
-            behind `@`, and not among their values.
-        start: what distances ("10s") are counted from, and the time by the clock at the beginning.
-        parameters: what functions find in `ctx.parameters`.
+        event_time: the column of event time, or the columns by the names of their inputs; rows have it
+            after `@`, not among their values.
+        start: origin of distances ("10s"), and initial processing time.
+        parameters: values of `ctx.parameters` in functions.
         restarts: whether it is run with restarts, too.
 
-    Raises ProgramError where the timeline cannot be read, AssertionError with the timeline as it ran
-    where rows are missing or too many, and what the program raises.
+    Raises ProgramError if the timeline cannot be read, AssertionError with the actual timeline if rows
+    are missing or in excess, and any error of the program.
     """
 
     def harness() -> Harness:
@@ -190,7 +190,7 @@ def _row(text: str, schema: pa.Schema, on: str | None, start: datetime) -> dict[
         return row_of(text, schema, start)
     said, at, time = text.rpartition("@")
     if not at:
-        raise ProgramError(f"{text!r} has no event time", hint=f"write it behind an @: {text}@10s")
+        raise ProgramError(f"{text!r} has no event time", hint=f"add it after an @: {text}@10s")
     shown = pa.schema([field for field in schema if field.name != on])
     only = pa.schema([schema.field(on)])
     values = row_of(said, shown, start) if shown.names else {}

@@ -158,7 +158,7 @@ def test_values_are_as_the_client_takes_them() -> None:
         values(batch_of(schema, nothing, finer), columns)
     assert raised.value.record is not None
     assert "1500" in raised.value.record
-    with pytest.raises(InputError, match="'of' is uuid, and 'me' is none"):
+    with pytest.raises(InputError, match="'of' is uuid, and 'me' is not one"):
         values(batch_of(schema, {**nothing, "of": "me"}), columns)
 
 

@@ -162,7 +162,7 @@ def test_one_subtask_listens_in_a_job_of_several() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"host": "0.0.0.0"}, "lets anybody in the network come"),
+        ({"host": "0.0.0.0"}, "accepts requests from everyone in the network"),
         ({"path": "/"}, "the page is at /"),
         ({"path": "events"}, "is no path"),
         ({"keep": -1}, "is not between"),

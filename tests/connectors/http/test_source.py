@@ -318,10 +318,10 @@ def test_the_records_of_a_body(body: bytes, format: Any, payloads: list[bytes]) 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"host": "0.0.0.0"}, "lets anybody in the network come"),
+        ({"host": "0.0.0.0"}, "accepts requests from everyone in the network"),
         ({"port": 70_000}, "is no port"),
         ({"token": ""}, "token="),
-        ({"token": "open\n"}, "token= is not a text of printable ASCII characters"),
+        ({"token": "open\n"}, "token= must consist of printable ASCII characters"),
         ({"max_connections": 0}, "is not between 1 and 1024"),
         ({"max_connections": 1025}, "is not between 1 and 1024"),
         ({"path": "rows"}, "is no path"),

@@ -121,7 +121,7 @@ def test_an_end_at_the_beginning_is_refused() -> None:
 def test_an_end_is_needed_for_each_partition() -> None:
     bound = end_of({"orders": {0: 17}})
     assert bound is not None
-    with pytest.raises(InputError, match=r"end= says nothing of orders\[1\]"):
+    with pytest.raises(InputError, match=r"end= has no offset for orders\[1\]"):
         resolved_ends(bound, [A, B], Brokers())
 
 

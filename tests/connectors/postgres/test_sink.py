@@ -380,7 +380,7 @@ def test_a_stage_that_another_is_making_is_no_fault_of_a_row(
         ("(page text, n text)", "'n' .* is text, and the rows have int64"),
         ("(page int, n bigint)", "'page' .* is integer, and the rows have string"),
         ("(page text, n bigint GENERATED ALWAYS AS IDENTITY)", "'n' .* is generated"),
-        ("(page text, n bigint, more int NOT NULL)", "wants a value of 'more'"),
+        ("(page text, n bigint, more int NOT NULL)", "requires a value for 'more'"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(database: Database, table: str, message: str) -> None:
@@ -406,7 +406,7 @@ def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
     for build, message in [
         (lambda: rh.postgres.sink("a.b.c", url=url), "no table's name"),
         (lambda: rh.postgres.sink("t", url=url, mode="merge"), "mode='merge'"),
-        (lambda: rh.postgres.sink("t", url=url, mode="upsert"), "goes by a key"),
+        (lambda: rh.postgres.sink("t", url=url, mode="upsert"), "an upsert needs a key"),
         (lambda: rh.postgres.sink("t", url=url, key="page"), "upserts alone"),
         (lambda: rh.postgres.sink("t", url="secret-word"), "not as libpq has it"),
         (lambda: rh.postgres.sink("t", url=url, options={"replication": "database"}), "set by Rheos"),

@@ -125,10 +125,10 @@ def windows() -> rh.WindowedStream:
 @pytest.mark.parametrize(
     ("expr", "error", "what"),
     [
-        (col("v"), ProgramError, "does not give one value for a window's rows"),
-        (col("v") - col("v").mean(), ProgramError, "does not give one value"),
-        (pl.all().sum(), ProgramError, "stands for several columns"),
-        (pl.col("v", "at").sum(), ProgramError, "stands for several columns"),
+        (col("v"), ProgramError, "does not reduce a window's rows to one value"),
+        (col("v") - col("v").mean(), ProgramError, "does not reduce a window's rows to one value"),
+        (pl.all().sum(), ProgramError, "expands to several columns"),
+        (pl.col("v", "at").sum(), ProgramError, "expands to several columns"),
         (
             col("v").map_batches(lambda v: v, returns_scalar=True),
             ProgramError,

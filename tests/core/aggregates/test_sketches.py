@@ -208,9 +208,9 @@ def test_a_savepoint_shows_hashes_and_counted_buckets() -> None:
     [
         (lambda: rh.agg.approx_count_distinct("v", error=0), "error=0 is not from 0.001 to 0.3"),
         (lambda: rh.agg.approx_quantile("v", 0.5, error=1), "error=1 is not from 0.001 to 0.3"),
-        (lambda: rh.agg.approx_quantile("v", 1.5), "between 0 and 1, not at 1.5"),
-        (lambda: rh.agg.approx_quantile("v", [0.5, "x"]), "between 0 and 1, not at"),
-        (lambda: rh.agg.approx_quantile("v", []), "between 0 and 1, not at"),
+        (lambda: rh.agg.approx_quantile("v", 1.5), "between 0 and 1, not 1.5"),
+        (lambda: rh.agg.approx_quantile("v", [0.5, "x"]), "a quantile must be between 0 and 1, not"),
+        (lambda: rh.agg.approx_quantile("v", []), "a quantile must be between 0 and 1, not"),
     ],
 )
 def test_what_makes_no_sketch_is_refused(wrong: Any, says: str) -> None:

@@ -690,7 +690,7 @@ def test_another_time_to_live_holds_for_what_is_stored() -> None:
     [
         (None, "1h", "what is stored does not say when it was updated"),
         ("1h", None, "what is stored is written with one"),
-        ("1h", rh.TimeToLive("1h", time="processing_time"), "went by event_time"),
+        ("1h", rh.TimeToLive("1h", time="processing_time"), "used event_time"),
     ],
 )
 def test_state_whose_age_is_not_known_is_refused(old: Any, new: Any, what: str) -> None:

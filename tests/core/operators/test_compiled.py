@@ -242,7 +242,7 @@ def test_a_row_fails_at_the_line_at_which_it_fails_as_it_is(case: int) -> None:
         ("n = row.a ** 2", "cannot be compiled"),
         ("n = row.s < row.s", "str < str cannot be compiled"),
         ("n = row.nothing", "no field 'nothing'"),
-        ("n = missing", "the name 'missing' stands for nothing"),
+        ("n = missing", "the name 'missing' is not defined"),
         ("n = 1 << 70", "cannot be compiled"),
         ("n = 99999999999999999999", "beyond 64 bits"),
         ("self.n.value = row.x", "state 'n' is declared as int, and is given float"),

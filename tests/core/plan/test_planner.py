@@ -230,7 +230,10 @@ def test_event_time_is_given_in_the_chain_of_its_source_or_not_at_all() -> None:
     assert hidden(plan, "events") == hidden(plan, "filter") == ["__ts", "__split"]
     assert hidden(plan, "with_event_time") == ["__ts", "__swm"]
     rows.set_parallelism(1)
-    with pytest.raises(rh.ProgramError, match="a parallelism or a chain of its own"):
+    with pytest.raises(
+        rh.ProgramError,
+        match="this operator, or one upstream, has its own parallelism or chain",
+    ):
         plan_of(env)
 
 

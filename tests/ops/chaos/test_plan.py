@@ -145,6 +145,6 @@ def test_the_summary_says_how_long_it_took() -> None:
         "4 strikes in 60 s, 2 starts of the driver",
         "  workers      3; ran again after 2.5 s (median), 2.5 s (most)",
         "  driver       1; ran again after 6.0 s (median), 6.0 s (most)",
-        "  left behind, and ended: 9 (java)",
+        "  left over, and ended: 9 (java)",
         "the job is sound (exit code 0)",
     ]

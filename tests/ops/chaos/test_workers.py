@@ -80,7 +80,7 @@ def test_a_worker_that_stands_still_is_given_up(spark: Any, tmp_path: Path) -> N
     finally:
         if frozen.is_running():
             frozen.resume()
-    assert "was not heard of for 2 s" in failure
+    assert "has not reported for 2 s" in failure
     running.wait(400)
     assert faults_of(tmp_path, events) == []
 

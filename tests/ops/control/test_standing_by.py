@@ -110,7 +110,7 @@ def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
         jobs = listed_jobs(Registry())
         seen.extend(job_object(job)["state"] for job in jobs)
         assert not find_job("job", Registry().records()).stands_by
-        with pytest.raises(ConfigurationError, match="stands by for it"):
+        with pytest.raises(ConfigurationError, match="is only a standby for it"):
             find_job("job", [job.record for job in jobs if job.record.stands_by])
         assert Readiness(Registry()).ready()
         first.end(JobState.STOPPED)

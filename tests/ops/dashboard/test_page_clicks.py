@@ -192,7 +192,7 @@ def test_enter_alone_does_not_cancel(page: Any, server: FedServer) -> None:
 def test_an_address_goes_on_when_the_driver_is_started_again(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob()], "operators"))
     server.jobs = []
-    page.wait_for_selector("#notice:has-text('there is no job')")
+    page.wait_for_selector("#notice:has-text('no job')")
     renamed = {"orders": "purchases"}
     server.jobs = [replace(FedJob(plan=fed_jobs.plan(renamed)), pid=9)]
     page.wait_for_selector("tr a:text-is('purchases')")

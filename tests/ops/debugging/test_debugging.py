@@ -150,7 +150,7 @@ def test_of_several_splits_it_says_how_far_off_the_order_is(
     found = debugged(from_checkpoint=numbers[0], until=numbers[-1])
     steps = list(found)
     whys = " ".join(each.why for each in found.reservations)
-    assert "goes by the order of rows" in whys
+    assert "splits may arrive in another order than in the job" in whys
     assert "may fire between other rows" in whys
     # The same rows, perhaps in another order, which the comparison tells.
     assert found.deviation is not None
@@ -207,5 +207,5 @@ def test_a_source_that_cannot_be_read_twice_is_refused(kept: list[int]) -> None:
         'rh.socket.source("localhost:1", schema=Order, format=rh.formats.json())',
     )
     Path("once.py").write_text(once)
-    with pytest.raises(ConfigurationError, match=r"once.py:\d+: .*cannot be read beside the job"):
+    with pytest.raises(ConfigurationError, match=r"once.py:\d+: .*cannot be read alongside the job"):
         rh.debug("orders", "ada", operator="sessions", checkpoint_dir="kept", against="once.py")

@@ -143,7 +143,7 @@ def test_an_error_of_the_changed_program_is_its_own(job: Path) -> None:
         (
             "rh.files.source('in/*.jsonl', schema=Order)",
             {"for_": "5ms"},
-            "of this source have none",
+            "--for is a length of event time, but the rows of this source have no event time",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"program": None}, "nothing says which program the job 'orders' runs"),
+        ({"program": None}, "the program of the job 'orders' is unknown"),
         ({"checkpoint_dir": None}, "has no checkpoint directory that could be read from here"),
     ],
 )
@@ -221,7 +221,7 @@ def test_what_a_running_job_does_not_say_is_asked_for(
 
 
 def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None:
-    with pytest.raises(ConfigurationError, match="there is no job 'others' in"):
+    with pytest.raises(ConfigurationError, match="no job 'others' in"):
         rh.fork("others", "job.py", against="job.py", checkpoint_dir="kept")
     with pytest.raises(ConfigurationError, match="no checkpoint yet"):
         newest_checkpoint(MemoryStore(), JobId("orders"))

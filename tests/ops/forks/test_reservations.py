@@ -62,7 +62,7 @@ PROGRAMS = {
     ),
     "the order of rows": (
         lambda env: rows(env).key_by("k").running(n=rh.agg.count()),
-        ["those of 2 splits may come in another order"],
+        ["rows of 2 splits may arrive in another order"],
     ),
     "a clock's windows": (
         lambda env: (
@@ -71,7 +71,10 @@ PROGRAMS = {
             .window(rh.Tumbling("1s", time="processing_time"))
             .aggregate(n=rh.agg.count())
         ),
-        ["it goes by the wall clock", "its trigger goes by the wall clock"],
+        [
+            "it uses the wall clock, but here time is virtual",
+            "its trigger uses the wall clock, but here time is virtual",
+        ],
     ),
     "chance": (lambda env: rows(env).map(by_chance), ["uses the module random"]),
     "others": (lambda env: rows(env).map_async(asked), ["asks a system outside"]),

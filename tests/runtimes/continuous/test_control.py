@@ -116,7 +116,7 @@ def test_a_worker_that_beats_is_kept_and_one_that_stops_is_given_up(context: zmq
     assert told(driver, AllJoined) == AllJoined(FIRST)
     given_up = told(driver, Silent)
     assert (given_up.attempt, given_up.subtask) == (FIRST, 1)
-    assert "subtask 1 at tcp://b (an unknown process) was not heard of for 2 s" in str(given_up.error)
+    assert "subtask 1 at tcp://b (an unknown process) has not reported for 2 s" in str(given_up.error)
     drained = control.Drained(attempt=FIRST, subtask=1)
     silent.send(framed(TOKEN, drained))
     beating.send(control.Drained(attempt=FIRST, subtask=0))

@@ -444,7 +444,7 @@ class TestRecovery:
     def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
         collected = CollectedBefore(JobId("job"), ["counts"])
         assert list(collected) == ["counts"]
-        with pytest.raises(ConfigurationError, match="what it collected as 'counts' went to the run"):
+        with pytest.raises(ConfigurationError, match="the rows collected as 'counts' went to the run"):
             collected["counts"]
         with pytest.raises(KeyError):
             collected["others"]

@@ -311,7 +311,7 @@ def test_a_source_whose_own_chain_is_slow_says_how_far_it_is_behind() -> None:
     busy = shares("0", "busy_ms", 0.99, 0.2)
     (slow,) = found(seen(*busy, Reading("source_lag_rows", ("source-1", "0"), 12_000)))
     assert (slow.kind, slow.operator) == (FindingKind.BACKPRESSURE, "source-1")
-    assert slow.what == "'clicks' works 99% of its time and is 12,000 records behind"
+    assert slow.what == "'clicks' works 99% of its time and has a lag of 12,000 records"
 
 
 def test_rows_that_are_uneven_where_all_subtasks_are_busy_are_not_the_cause() -> None:

@@ -200,7 +200,7 @@ class ShellSession:
     def _starting(self, status: JobStatus) -> str:
         if status.running_s < _STARTS_WITHIN_S or all(job.over for job in self.jobs):
             return "the query starts"
-        return "the query waits until Spark has slots for it: jobs of INSERT INTO run beside (.jobs)"
+        return "the query waits until Spark has slots for it: jobs of INSERT INTO are running (.jobs)"
 
     def _follow(self, handle: JobHandle, names: Sequence[str]) -> None:
         """Writes each row as it comes, a line each."""

@@ -1,4 +1,4 @@
-"""Which operator the code of this thread works for: what it logs is known by that."""
+"""The operator that the code of this thread works for, by which its log messages are identified."""
 
 from __future__ import annotations
 

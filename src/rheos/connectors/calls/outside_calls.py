@@ -16,11 +16,11 @@ class OutsideCall:
     server: str
     """The system, for people: "Redis"."""
     call: str
-    """What is called, for people: "a command"."""
+    """Name of the call for messages: "a command"."""
     limit_s: float
     """Seconds without progress after which the call is abandoned. Infinite if the call has no limit,
     because a thread of its own waits and nothing waits for that thread."""
     limit: str = ""
     """More about the limit, for people: when it begins again, or which setting extends it."""
     then: str
-    """What happens at the limit, and why nothing is lost or doubled."""
+    """What happens at the limit, and why no row is lost or duplicated."""

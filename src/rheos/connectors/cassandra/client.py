@@ -25,7 +25,9 @@ _CONNECT_WITHIN_S = 10.0
 _ANSWER_WITHIN_S = 20.0
 _RECONNECT_S = 1.0
 _PROTOCOL = 4
-"""That all versions from 3 on speak, so that none has to be looked for; options may name another."""
+"""Protocol version that all releases from 3 on support, so that none has to be negotiated; options may
+name another.
+"""
 SESSION = OutsideCall(
     server="Cassandra",
     call="the sink: connect, look at the table, prepare a statement, write a batch",
@@ -40,7 +42,9 @@ _HOSTS = 'write hosts="host:9042", or a list of such'
 
 @dataclass(frozen=True, repr=False)
 class Contact:
-    """How to reach a cluster. It is sent to the workers with the program, secrets and all."""
+    """Options to connect to a cluster. They are sent to the workers with the program, including
+    secrets.
+    """
 
     hosts: tuple[tuple[str, int], ...]
     user: str | None
@@ -57,7 +61,7 @@ class Contact:
         datacenter: str | None,
         options: Mapping[str, Any] | None,
     ) -> Contact:
-        """As a user gives them. Raises ProgramError, which shows no value."""
+        """Create the options from a user's arguments. Raises ProgramError, which shows no value."""
         listed: list[Any] = (
             [hosts] if isinstance(hosts, str) or not isinstance(hosts, Iterable) else [*hosts]
         )
@@ -86,7 +90,7 @@ def _host_and_port(given: Any) -> tuple[str, int]:
     if not colon or (":" in host and not host.endswith("]")):
         return given.strip().strip("[]"), _PORT
     if not (port.isascii() and port.isdigit()):
-        raise ProgramError(f"hosts={given!r} has no port behind the colon", hint=_HOSTS)
+        raise ProgramError(f"hosts={given!r} has no port after the colon", hint=_HOSTS)
     return host.strip("[]"), int(port)
 
 
@@ -133,7 +137,7 @@ class CassandraSession:
 
 
 class _Link:
-    """What one connection has. Its calls may block for longer than the client's own limits."""
+    """State of one connection. Its calls may block for longer than the client's own limits."""
 
     def __init__(self, contact: Contact, consistency: str) -> None:
         self._contact = contact

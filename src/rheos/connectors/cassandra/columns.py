@@ -20,7 +20,7 @@ IsKind: TypeAlias = Callable[[pa.DataType], bool]
 
 
 class CqlColumn(NamedTuple):
-    """Of the table, and of the stream."""
+    """A column of the table and of the stream."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ def _is_bytes(type: pa.DataType) -> bool:
 
 
 def _fits(bits: int) -> IsKind:
-    """Whole numbers that have room in so many bits."""
+    """Return a test for integers that fit into this number of bits."""
 
     def is_kind(type: pa.DataType) -> bool:
         if not pa.types.is_integer(type):
@@ -70,7 +70,7 @@ _KINDS: Mapping[str, IsKind] = {
     "timestamp": pa.types.is_timestamp,
     "date": pa.types.is_date32,
 }
-"""Which columns of a stream go into a column of the table."""
+"""Tests, by type of the table's column, for the column types of a stream that it accepts."""
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 _EPOCH_DAYS = 1 << 31
 """A date is sent as days, the first of 1970 in the middle."""
@@ -81,7 +81,7 @@ def check_any_fits(field: pa.Field) -> None:
     if not any(is_kind(field.type) for is_kind in _KINDS.values()):
         raise SchemaError(
             f"column {field.name!r} is {field.type}, which the sink does not write",
-            hint="write it as text or bytes, or leave it out: select(...)",
+            hint="cast it to a string or bytes, or leave it out: select(...)",
         )
 
 
@@ -124,7 +124,7 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
             try:
                 listed[row] = None if text is None else read(text)
             except ValueError:
-                raise _refused(rows, row, column, f"{text!r} is none") from None
+                raise _refused(rows, row, column, f"{text!r} is not one") from None
     return listed
 
 

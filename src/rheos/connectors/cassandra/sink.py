@@ -47,34 +47,33 @@ def sink(
     datacenter: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CassandraSink:
-    """Writes each row into a table, over the one with its primary key.
+    """Write each row to a table, replacing the row with the same primary key.
 
     ```python
     counts.sink_to(rh.cassandra.sink("shop.counts", hosts="localhost:9042"))
     ```
 
-    The table must be there, and have a column for each of the stream's. Rows are seen as they are
-    written, and all of them are before a checkpoint is complete. After a failure those since the last
-    one are written again, in their order: a row may have a value that it had before, until the job has
-    come to where it was. Key the stream by (a part of) the primary key, so that one subtask writes the
-    rows of a key in their order. The clocks of the workers' machines must agree: Cassandra keeps what
-    has the later time.
+    The table must exist and have a column for each of the stream's. Rows are visible as soon as they
+    are written, and all of them are before a checkpoint is complete. After a failure, rows since the
+    last checkpoint are written again, in order: a row may show an earlier value until the job has
+    caught up. Key the stream by (a part of) the primary key, so that one subtask writes the rows of a
+    key in order. The clocks of the workers' machines must agree: Cassandra keeps the value with the
+    later time.
 
     Args:
         table: "keyspace.table".
-        hosts: "host:port" of some of the nodes; the port is 9042 where none is said.
-        delete: a column of true and false, which the table does not have: where it is true the row of
-            that primary key is deleted.
-        ttl: how long a row stays after it was written last ("30d").
-        consistency: how many replicas must have a row: "ONE", "LOCAL_QUORUM", "ALL", ...
-        at_once: how many rows are on their way at the most, for each subtask.
-        retry_for: how long what nodes cannot take for now is sent again when the job is submitted. A
-            job that runs waits as long as it takes: rows are staged next to the checkpoints, and other
-            sinks continue. Each time is counted (`retries`).
-        user, password: by which to come in. They are shown nowhere.
-        datacenter: the one whose nodes are asked; by default that of the first host.
-        options: further options of the client (cassandra.cluster.Cluster), such as ssl_context. Their
-            values are shown nowhere.
+        hosts: "host:port" of some of the nodes; the default port is 9042.
+        delete: a boolean column, which the table does not have: for true the row with that primary key
+            is deleted.
+        ttl: time to live of a row after its last write ("30d").
+        consistency: number of replicas that must confirm a row: "ONE", "LOCAL_QUORUM", "ALL", ...
+        at_once: maximum number of rows in flight, for each subtask.
+        retry_for: how long to retry, when the job is submitted, if nodes refuse temporarily. A running
+            job waits as long as it takes: rows are staged next to the checkpoints, and other sinks
+            continue. Each retry is counted (`retries`).
+        user, password: the login. It is never shown. datacenter: the datacenter whose nodes are used;
+        by default that of the first host. options: further options of the client
+        (cassandra.cluster.Cluster), such as ssl_context. Their values are shown nowhere.
     """
     client()
     found = _NAME.fullmatch(table) if isinstance(table, str) else None
@@ -95,16 +94,16 @@ def sink(
 
 @dataclass(frozen=True)
 class CassandraTable:
-    """Which statements become of a row."""
+    """Mapping of a row to statements."""
 
     keyspace: str
     name: str
     delete: str | None
     ttl_s: int | None
     columns: tuple[CqlColumn, ...] = ()
-    """That the stream has, once the table was looked at."""
+    """Columns of the table that the stream has, once the table was inspected."""
     key: tuple[CqlColumn, ...] = ()
-    """Those of them that are the primary key."""
+    """Those columns that form the primary key."""
 
     def __str__(self) -> str:
         return f"{self.keyspace}.{self.name}"
@@ -260,8 +259,9 @@ class CassandraDelivery(TargetDelivery):
         return errors[0]
 
     def _newest_of_each(self, rows: Batch) -> list[tuple[int, str, Sequence[Any]]]:
-        """Of each primary key the last row: its place, statement and values. Those that are on their
-        way at once may come in any order."""
+        """Return the last row of each primary key: its place, statement and values. Rows in flight at
+        the same time may arrive in any order.
+        """
         delete = self._table.delete
         gone = [False] * rows.num_rows if delete is None else rows.column(delete).to_pylist()
         found: dict[tuple[Any, ...], tuple[int, str, Sequence[Any]]] = {}

@@ -62,10 +62,10 @@ class Chunk:
     position: Callable[[int], bytes]
     """The position before a raw row, or at the chunk's end."""
     line: Callable[[int], int]
-    """Of a raw row, counted from 1 over the file."""
+    """Line number of a raw row, counted from 1 over the file."""
 
     def raw_after(self, rows: int) -> int:
-        """How many raw rows are consumed when `rows` good ones are handed out."""
+        """Return the number of raw rows that are consumed when `rows` good ones are returned."""
         if rows == self.batch.num_rows:
             return self.raw_rows
         return rows if self.good is None else int(self.good[rows])
@@ -75,7 +75,7 @@ class ChunkDecoder(ABC):
     """Reads a file from a position on. Its calls run one at a time, on the I/O executor."""
 
     counts: ClassVar[str] = "line"
-    """What `Chunk.line` says."""
+    """Unit that `Chunk.line` counts."""
 
     @abstractmethod
     def read(self) -> Chunk | None:
@@ -154,7 +154,7 @@ class ChunkReader(SplitReader):
         return batch
 
     def _advance(self, chunk: Chunk, rows: int) -> None:
-        """Moves the position behind `rows` more good rows, and gives out the rejected before it."""
+        """Move the position by `rows` good rows, and emit the rejected rows before it."""
         self._row += rows
         raw = chunk.raw_after(self._row)
         self._position = chunk.position(raw)

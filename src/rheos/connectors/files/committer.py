@@ -1,12 +1,12 @@
-"""Publishing staged files by rename, and clearing away what was staged in vain.
+"""Publishing of staged files by rename, and removal of staged files that are not needed.
 
 Files are staged in `<path>/.rheos-staging/<job>/<attempt>/` and published as
 `<path>/part-<sink>-<run>-<attempt>-<subtask>-<number>.<end>`. A name is never used twice, so that the
-pair (staged there?, published there?) says how far a commit has come:
+pair (is it staged?, is it published?) determines the state of a commit:
 
-    staged, not published      to be renamed
+    staged, not published      rename it
     not staged, published      done already
-    staged, published          somebody else's file has the name: an error, nothing is overwritten
+    staged, published          another file has this name: an error, nothing is overwritten
     neither                    lost: an error
 """
 
@@ -31,7 +31,7 @@ STAGING = ".rheos-staging"
 
 
 class _Staged(Protocol):
-    """What both kinds of committables name: files, by paths relative to the sink's folder."""
+    """Paths relative to the sink's folder, which both kinds of committables contain."""
 
     @property
     def staged(self) -> str: ...
@@ -56,12 +56,14 @@ _decoder = msgspec.msgpack.Decoder(FileCommittable)
 
 
 def decode_staged(committable: bytes) -> FileCommittable:
-    """Raises UnrestorableError where it is none, or names a file that we would not."""
+    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that Rheos would
+    not.
+    """
     return checked(committable, _decoder)
 
 
 def checked(committable: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """What was staged, of a kind that has `staged` and `target`. Raises as `decode_staged`."""
+    """Decode a committable that has `staged` and `target`. Raises like `decode_staged`."""
     try:
         file = decoder.decode(committable)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -127,8 +129,9 @@ class FileCommitter(Committer):
         staged, published = folder.exists(file.staged), folder.exists(file.target)
         if staged and published:
             raise CheckpointError(
-                f"{folder.path(file.target)} is there already, and is not from this run",
-                hint="do two jobs of one id write here? move the file away, or choose another folder",
+                f"{folder.path(file.target)} exists already, but this run did not write it",
+                hint="if two jobs with the same id write here, choose another folder for one; else "
+                "move the file away",
             )
         if not staged and not published:
             raise UnrestorableError(

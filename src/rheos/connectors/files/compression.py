@@ -1,4 +1,4 @@
-"""How files of lines are compressed: by a word, or the end of their names."""
+"""Compression of files of lines, chosen by a setting or by file extension."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rheos.core.errors import ProgramError
 Codec: TypeAlias = Literal["none", "gzip", "zstd"]
 
 ENDS: Mapping[Codec, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
-"""Of the names of files."""
+"""File extensions."""
 
 _SKIP_BYTES = 1 << 20
 
 
 def check_codec(codec: str | None) -> None:
-    """Raises ProgramError for a word that is none."""
+    """Raise ProgramError for an unknown codec."""
     if codec is not None and codec not in ENDS:
         raise ProgramError(
             f"compression={codec!r} is not known for files of lines",
@@ -34,13 +34,15 @@ def codec_by_name(name: str) -> Codec:
 
 
 def without_end(name: str) -> str:
-    """The name without what says how the file is compressed."""
+    """Return the name without the extension of the compression."""
     return name.removesuffix(ENDS[codec_by_name(name)])
 
 
 def reader(file: Any, codec: Codec) -> Any:
-    """What is in a file that is open for reading: `read`, `seek`, which gives where it has come to, and
-    `close`, which closes the file, too. Raises OSError, EOFError or zlib.error for a damaged file."""
+    """Open the uncompressed content of an open file: an object with `read`, `seek`, which returns the
+    new position, and `close`, which also closes the file. Its methods raise OSError, EOFError or
+    zlib.error for a damaged file.
+    """
     return _READERS[codec](file)
 
 
@@ -81,7 +83,7 @@ class _ZstdReader:
 
 
 class _Kept:
-    """What Arrow may read, and close without closing the file."""
+    """A file for Arrow to read, whose `close` leaves the underlying file open."""
 
     closed = False
 

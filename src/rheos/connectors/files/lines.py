@@ -33,12 +33,12 @@ _SPACES = np.frombuffer(b" \t\r\n\v\f", np.uint8)
 
 
 class LineCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where the next line begins."""
+    """Position of the next line."""
 
     offset: int = 0
     """In bytes; of a compressed file, in decompressed ones."""
     line: int = 0
-    """How many lines precede it."""
+    """Number of lines before it."""
 
 
 START = msgspec.msgpack.encode(LineCursor())
@@ -118,7 +118,9 @@ class LinesDecoder(ChunkDecoder):
             raise EOFError("it is shorter than when it was read before")
 
     def _beginning(self) -> tuple[bytes | None, LineCursor, bytes]:
-        """The header, where the first record begins, and the bytes behind it that are read already."""
+        """Return the header, the start of the first record, and the bytes after it that were already
+        read.
+        """
         data = self._file.read(len(_BOM))
         if data.startswith(_UTF_16):
             raise InputError(f"{self._path}: it begins as a file in UTF-16 does", hint=NOT_UTF_8)
@@ -237,7 +239,7 @@ class LinesDecoder(ChunkDecoder):
 
 
 def _filled(payloads: Joined) -> npt.NDArray[np.int64] | None:
-    """Which payloads hold more than white space; None where all do."""
+    """Return the payloads with more than white space; None if all have."""
     maybe = np.flatnonzero(np.isin(payloads.bytes()[payloads.starts[:-1]], _SPACES))
     blank = [i for i in maybe.tolist() if not payloads[i].strip()]
     return np.delete(np.arange(len(payloads)), blank) if blank else None

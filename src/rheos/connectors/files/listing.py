@@ -1,4 +1,6 @@
-"""Which files a path means: a file, a folder, a glob, or a list of these; local or an fsspec URL."""
+"""Resolution of a path to files: a file, a folder, a glob, or a list of these; local or an
+fsspec URL.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from rheos.core.errors import ConfigurationError, InputError, ProgramError
 from rheos.core.formats.contract import Format
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "text"]
-"""A word for how rows lie in a file."""
+"""Name of a file format."""
 
 OF_LINES: Mapping[str, Format] = {
     "jsonl": formats.json(),
@@ -45,9 +47,9 @@ class FileToRead(msgspec.Struct, frozen=True):
     """Said in place of the codec by 0.1.0, whose checkpoints are read."""
     codec: Codec = "none"
     size_bytes: int | None = None
-    """When it was found, where its folder is watched."""
+    """Size when the file was found, if its folder is watched."""
     changed_ms: int | None = None
-    """When it was changed last, in ms since the epoch, where files are forgotten by that."""
+    """Time of its last change, in ms since the epoch, if files are forgotten by that time."""
 
     @property
     def compression(self) -> Codec:
@@ -60,7 +62,7 @@ class ListedFile:
 
     file: FileToRead
     changed_s: float | None
-    """When it was changed last, in seconds since the epoch; None where the storage does not say."""
+    """Time of its last change, in seconds since the epoch; None if the storage does not report it."""
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -106,7 +108,9 @@ def list_watched(
 
 
 def size_of(path: str) -> int | None:
-    """Of a file, in bytes; None where it is gone, or its storage does not say. Raises InputError."""
+    """Return the size of a file in bytes; None if it does not exist or its storage does not report the
+    size. Raises InputError.
+    """
     system, inner = url_to_fs(path)
     system.invalidate_cache()
     try:
@@ -140,7 +144,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
             f"{path} cannot be opened: {error}",
             hint="is the package for this kind of storage installed?",
         ) from error
-    system.invalidate_cache()  # What was listed for a job before may have changed.
+    system.invalidate_cache()  # listings cached for an earlier job may be outdated
     found: dict[str, Mapping[str, Any]]
     try:
         if system.isfile(inner):

@@ -25,7 +25,7 @@ CHUNK_ROWS = 65_536
 
 
 class RowCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Which row comes next."""
+    """Position of the next row."""
 
     row_group: int = 0
     row: int = 0
@@ -170,7 +170,9 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
 
 
 def time_span_us(path: str, times: TimeColumn) -> int:
-    """How much time the column spans, from the file's statistics. Raises InputError."""
+    """Return the length of time that the column spans, from the file's statistics. Raises
+    InputError.
+    """
     file, on = open_parquet(path), times.name
     try:
         if on not in file.schema_arrow.names:
@@ -185,8 +187,8 @@ def time_span_us(path: str, times: TimeColumn) -> int:
     ends: list[Any] = [end for each in known for end in (each.min, each.max)]
     if not ends:
         raise InputError(
-            f"{path} holds no statistics of column {on!r}, so its span is not known",
-            hint="give the replay a speed=, or say the span=",
+            f"{path} has no statistics of column {on!r}, so its time span is unknown",
+            hint="pass speed= or span= to the replay",
         )
     moments = epoch_us(times.timestamps(pa.array(ends).cast(type_, safe=False)))
     return int(moments.max() - moments.min())

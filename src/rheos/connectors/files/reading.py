@@ -35,34 +35,36 @@ def source(
     order: Order = "name",
     forget: Duration | None = None,
 ) -> FileSource:
-    """Rows of files, Parquet or lines (JSON Lines, CSV, text): as a bounded source, or one that watches
-    a folder for new files.
+    """Read rows from files, Parquet or lines (JSON Lines, CSV, text), as a bounded source or as one
+    that watches a folder for new files.
 
     Args:
-        path: a file, a folder, a glob, or a list of these; local, or a URL that fsspec knows. Files
+        path: a file, a folder, a glob, or a list of these; local, or a URL that fsspec supports. Files
             end in .parquet, .pq, .jsonl, .ndjson, .json or .csv; files of lines may have .gz or .zst
             after that.
-        schema: a dataclass or a pyarrow schema. Further columns in the files are ignored. Text needs
-            none: its rows have one column, `value`.
+        schema: a dataclass or a pyarrow schema. Further columns in the files are ignored. Not needed
+            for text, whose rows have one column, `value`.
         format: overrules the files' names: "parquet", "jsonl", "csv", "text", or a format with its own
             settings, such as `rh.formats.csv(delimiter=";")`.
-        compression: of files of lines, "none", "gzip" or "zstd"; overrules the files' names.
-        encoding: of the text in files of lines, by its name in Python: "latin-1", "cp1252", "utf-16".
-            Files in another one than UTF-8 are read from their beginning after a restart.
-        on_error: what a row that does not fit the schema does: "fail" the job with its file and line,
-            or "skip", which counts it (`skipped`) and gives it to the side output "rejected".
-        replay: hand rows out at the pace of their own time, or a multiple of it. Without it, rows
-            are read as fast as they can be.
-        discover: look for new files so often ("10s"); the source never ends. A file is found when it
-            has not changed from one look to the next. Names that begin with "." or "_", and ends that
-            are not known, are passed over: so write a file under such a name, and rename it when it
-            is whole. Files that have been found may not change any more.
-        order: in which the files that one look finds are dealt out and opened: by "name", or by the
+        compression: compression of files of lines, "none", "gzip" or "zstd"; overrules the files'
+        names.
+        encoding: encoding of files of lines, by its name in Python: "latin-1", "cp1252", "utf-16".
+            After a restart, files that are not in UTF-8 are read from their beginning.
+        on_error: what to do with a row that does not fit the schema: "fail" the job with its file and
+            line, or "skip" it, which counts it (`skipped`) and emits it to the side output "rejected".
+        replay: emit rows at the pace of their own time, or a multiple of it. By default, rows are read
+            as fast as possible.
+        discover: interval at which to look for new files ("10s"); the source never ends. A file is
+            discovered when it has not changed between two listings. Names that begin with "." or "_",
+            and unknown extensions, are ignored: so write a file under such a name, and rename it when
+            it is complete. Discovered files must not change any more.
+        order: order in which the files of one listing are assigned and opened: by "name", or by the
             "time" of their last change. Several are read at once.
-        forget: a file that was read, is gone, and was changed last by so much before the newest one is
-            forgotten ("7d"), by `order="time"`: so state is that of the files in the folder and of the
-            newest ones, where it would hold each file that ever was. One that is found and is as old is
-            an error, and not read. Give more than files may be late.
+        forget: how long to remember deleted files ("7d"); needs `order="time"`. A file that was read
+            and deleted is forgotten once its last change is this much older than that of the newest
+            file. This bounds the state, which otherwise contains every file ever read. A newly
+            discovered file that is this old is an error and is not read, so choose more than the
+            maximum delay of files.
     """
     check_on_error(on_error)
     check_kind(format)
@@ -105,7 +107,7 @@ def source(
         return FileSource(paths, rows, record, format, on_error, replay, compression, code)
     if replay is not None:
         raise ProgramError(
-            "a folder that is watched gives its rows as they come, at no pace of a replay",
+            "a watched folder emits rows as they arrive, so it cannot be replayed at a pace",
             hint="leave out discover= or replay=",
         )
     every_ms = duration_ms(discover)

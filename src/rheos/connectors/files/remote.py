@@ -1,11 +1,10 @@
-"""File systems of fsspec, of which every call runs under a limit of our own.
+"""File systems of fsspec whose calls have a time limit.
 
-All of Rheos opens file systems here. An abandoned call may complete at any later time, and that does no
-harm. A late write gives a file the bytes that its retry gives it, under a name that only its attempt
-uses; what an attempt leaves behind, the next one clears away. A late rename gives a file the name that
-its retry gives it. A late conditional write may create an entry of the job's log: its caller does not
-know whether the entry exists, and reads the log again before it goes on. A late deletion deletes what
-nothing needs.
+All of Rheos opens file systems here. An abandoned call may complete at any later time, which does no
+harm. A late write stores the same bytes as its retry, under a name that only its attempt uses; the next
+attempt removes leftovers. A late rename sets the same name as its retry. A late conditional write may
+create an entry of the job's log: its caller does not know whether the entry exists, and reads the log
+again before it continues. A late deletion deletes a file that nothing needs.
 """
 
 from __future__ import annotations

@@ -53,21 +53,21 @@ def sink(
     compression: str | None = None,
     mode: Mode = "error",
 ) -> FileSink:
-    """Writes rows into files of a folder; each is visible once its checkpoint is complete.
+    """Write rows to files in a folder; each file is visible once its checkpoint is complete.
 
     Args:
-        path: a folder; it is made where there is none. Local, or an fsspec URL of a file system with
-            an atomic rename (HDFS). An object store has none and is refused.
+        path: a folder, which is created if necessary. Local, or an fsspec URL of a file system with an
+            atomic rename (HDFS). Object stores have no such rename and are refused.
         format: "parquet", "jsonl", "csv", "text", or a format of lines with its own settings, such as
             `rh.formats.csv(delimiter=";")`.
-        roll_bytes: a file that has reached this size is closed and a next one begun. Every checkpoint
-            closes files too.
+        roll_bytes: when a file reaches this size, it is closed and the next one begins. Every
+            checkpoint closes files, too.
         compression: for Parquet a codec (default "snappy"); for lines "gzip", "zstd" or "none".
-        mode: what becomes of files that are there already when the job begins with nothing, which is
-            every run without a checkpoint directory. "error" refuses to start; "append" leaves them and
-            adds to them; "overwrite" removes what this sink of a job of this name has written, and
-            refuses to start where there is anything else. A job that goes on from its checkpoints or
-            from a savepoint goes on in its files, whatever the mode.
+        mode: what to do with existing files when the job starts without a checkpoint, which is every
+            run without a checkpoint directory. "error" refuses to start; "append" keeps them and adds
+            files; "overwrite" removes files that this sink wrote in jobs of this name, and refuses to
+            start if there are any others. A job that resumes from its checkpoints or from a savepoint
+            continues its files, whatever the mode.
     """
     if mode not in get_args(Mode):
         raise ProgramError(f"mode={mode!r} is not known", hint='write "error", "append" or "overwrite"')
@@ -80,7 +80,9 @@ def sink(
             hint=f"write one of {', '.join(known)}",
         )
     if roll_bytes <= 0:
-        raise ProgramError(f"roll_bytes={roll_bytes} is no size", hint="give a number of bytes above 0")
+        raise ProgramError(
+            f"roll_bytes={roll_bytes} is not a size", hint="set a number of bytes above 0"
+        )
     return FileSink(absolute(path), format, roll_bytes, codec, mode)
 
 
@@ -100,7 +102,7 @@ class FileSink(Sink):
     owner: str = ""
     """Marks the files of this sink, of a job of this name. Empty until it is prepared."""
     schema: pa.Schema | None = None
-    """Of the rows, once prepared."""
+    """Schema of the rows, once prepared."""
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> FileSink:
         return replace(self, owner=owner_mark(*writer), schema=schema)
@@ -118,7 +120,7 @@ class FileSink(Sink):
 
     @property
     def end(self) -> str:
-        """Of a file's name."""
+        """Return the extension of a file's name."""
         if self.lines is None:
             return "parquet"
         assert self.lines.in_lines is not None
@@ -126,7 +128,7 @@ class FileSink(Sink):
 
     @property
     def codec(self) -> Codec:
-        """Of files of lines."""
+        """Return the codec of files of lines."""
         return cast("Codec", self.compression)
 
     def _empty(self) -> EmptyFile | None:

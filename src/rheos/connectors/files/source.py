@@ -67,8 +67,8 @@ class FileSource(Source):
             format.check_decodes(self.schema)
             if self.replay is not None and self.replay.ratio is None:
                 raise ProgramError(
-                    "how much time a file of lines spans is not known before it is read",
-                    hint="give the replay a speed=, or say the span=",
+                    "the time span of a file of lines is unknown before it is read",
+                    hint="pass speed= or span= to the replay",
                 )
         return [Split(file.path, msgspec.msgpack.encode(file)) for file in files]
 

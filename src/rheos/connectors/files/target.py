@@ -1,8 +1,8 @@
-"""What lies in a sink's folder when a job begins: whose it is, and what becomes of it.
+"""Files in a sink's folder when a job begins: their owner, and what to do with them.
 
-The files of a sink are called `part-<job and sink>-...`: `owner_mark` makes that part from the names of
-the job and of the operator, which are the same at each run. So a run knows the files of the runs
-before it from all others, and only those are ever removed.
+The files of a sink are named `part-<job and sink>-...`: `owner_mark` derives that part from the names
+of the job and of the operator, which are the same at each run. So a run can tell the files of earlier
+runs from all others, and only those are ever removed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class EmptyFile:
-    """A file without rows. It stands in the folder from the beginning, so that readers find columns."""
+    """A file without rows. It is in the folder from the beginning, so that readers find columns."""
 
     name: str
     content: bytes
 
 
 def owner_mark(job: str, operator: str) -> str:
-    """Of the files of a sink: 16 hexadecimal digits, of which the first half is the job's."""
+    """Return the mark of a sink's files: 16 hexadecimal digits, of which the first half identifies the
+    job.
+    """
     return _digits(job) + _digits(f"{job}\0{operator}")
 
 

@@ -17,7 +17,7 @@ def check_encoding(encoding: str) -> str | None:
         "".encode(encoding)
     except (LookupError, TypeError, ValueError):
         raise ProgramError(
-            f"encoding={encoding!r} is not a text encoding",
+            f"encoding={encoding!r} is not an encoding of strings",
             hint='use an encoding of Python, such as "latin-1", "cp1252" or "utf-16"',
         ) from None
     return None if found.name in ("utf-8", "utf-8-sig") else found.name

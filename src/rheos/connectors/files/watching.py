@@ -1,9 +1,9 @@
-"""A folder that grows: files are found while the job runs, each once, when nobody writes them any more.
+"""A folder that grows: files are discovered while the job runs, each once, when they are complete.
 
-A file is found when two listings in a row have seen it alike, by its size and its time of change; those
-that are there when the job begins are taken as they are. Names that begin with "." or "_", and ends
-that are not known, are passed over: so a writer that renames its files into place is never read early.
-A file that is longer or shorter when it has been read than when it was found is an error, never a gap.
+A file is discovered when two consecutive listings show the same size and time of change; files that
+exist when the job begins are taken as they are. Names that begin with "." or "_", and unknown
+extensions, are ignored: so a file that is renamed into place is never read early. If a file has another
+length after reading than when it was discovered, that is an error, never a gap.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ class WatchedFiles(FileSource):
 
 
 class Seen:
-    """What a driver remembers of its listings. Nothing is found by it that would not be found without:
-    it says which files stand still, and which have changed since they were found."""
+    """The driver's memory of its listings. It does not change which files are discovered in the end: it
+    shows which files are stable, and which have changed since they were discovered.
+    """
 
     def __init__(self) -> None:
         self._before: dict[str, ListedFile] = {}
@@ -111,14 +112,15 @@ class Seen:
         """The sizes of the files that were given out."""
 
     def first(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
-        """Those that are there when a job begins."""
+        """Return the files that exist when a job begins."""
         self._before = {each.file.path: each for each in listed}
         self._found = {each.file.path: each.file.size_bytes for each in listed}
         return [each.file for each in listed]
 
     def settled(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
-        """Those that are as they were in the listing before. Raises InputError where one is not as long
-        as it was when it was found."""
+        """Return the files that have not changed since the last listing. Raises InputError if the
+        length of a discovered file has changed.
+        """
         before, self._before = self._before, {each.file.path: each for each in listed}
         for each in listed:
             path, size = each.file.path, each.file.size_bytes
@@ -129,7 +131,7 @@ class Seen:
         return settled
 
     def forget_others(self, listed: Sequence[ListedFile]) -> None:
-        """Those that are not there any more."""
+        """Forget files that do not exist any more."""
         there = {each.file.path for each in listed}
         self._found = {path: size for path, size in self._found.items() if path in there}
 

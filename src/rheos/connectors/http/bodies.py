@@ -26,12 +26,13 @@ def _of_json(body: bytes) -> list[bytes]:
     """One value, over as many lines as it likes; the values of an array; or a value in each line."""
     try:
         found = _ARRAY.decode(body) if body.lstrip()[:1] == b"[" else [_RAW.decode(body)]
-    except (msgspec.DecodeError, RecursionError):  # What is nested too deep is no whole value either.
+    # a value that is nested too deeply is not valid either
+    except (msgspec.DecodeError, RecursionError):
         return [line for line in body.splitlines() if line.strip()]
     return [_on_one_line(bytes(each)) for each in found]
 
 
 def _on_one_line(value: bytes) -> bytes:
     value = value.strip()
-    # No string of JSON holds a line end, so those that there are lie between its parts.
+    # A string in JSON contains no line end, so line ends are between its parts.
     return value.replace(b"\r", b" ").replace(b"\n", b" ") if b"\n" in value else value

@@ -52,7 +52,7 @@ class KeptRows:
         self.closed = False
 
     def add(self, rows: list[bytes], skipped: int = 0) -> None:
-        """Rows, behind some that are not even kept."""
+        """Append rows, after `skipped` rows that are not kept."""
         with self._lock:
             if skipped:
                 self._rows.clear()

@@ -44,9 +44,9 @@ class ListenAt:
             raise ProgramError(f"max_connections={self.max_connections!r} is not between 1 and {most}")
         if not is_loopback(self.host) and self.token is None:
             raise ProgramError(
-                f"host={self.host!r} lets anybody in the network come",
-                hint='give a token="..." that they must send (Authorization: Bearer ...), or leave out '
-                "host: then only this machine is let in",
+                f"host={self.host!r} accepts requests from everyone in the network",
+                hint='set a token="..." that clients must send (Authorization: Bearer ...), or leave '
+                "out host= to accept only this machine",
             )
 
     def __repr__(self) -> str:

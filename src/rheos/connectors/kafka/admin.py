@@ -23,9 +23,10 @@ def admin_client(options: ClientOptions, client_id: str, on_error: Callable[[Any
 
 
 def answer(admin: Any, future: Any, give_up: Callable[[], None]) -> Any:
-    """What comes of a request, which has a limit of its own, or what it raises. `give_up` is called all
-    the while, after the client's errors were heard, and raises where nothing more is to be waited for:
-    that the brokers refuse a client it says by those alone."""
+    """Return the result of a request, or raise its error. The request has its own time limit. While it
+    waits, `answer` calls `give_up`, which raises if waiting is pointless: the client reports a refusal
+    by the brokers only through its error callback.
+    """
     while True:
         try:
             return future.result(_LOOK_EVERY_S)

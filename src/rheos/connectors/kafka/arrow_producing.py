@@ -1,13 +1,13 @@
-"""Gives librdkafka the records of an Arrow batch in one call, and not one by one.
+"""Pass the records of an Arrow batch to librdkafka in one call, not one by one.
 
-The client's `produce` takes one record, and holds the interpreter: about a microsecond for each, which
-a slot's thread beside it goes without. librdkafka itself takes an array of addresses and copies what is
-there (`rd_kafka_produce_batch`), without the interpreter. Its functions are public; where the client
-keeps its handle of librdkafka is not. So that is read only from a client whose objects have a size that
-was looked at, and with any other records go one by one.
+The client's `produce` takes one record and holds the interpreter for about a microsecond, during which
+other threads of the process wait. librdkafka itself accepts an array of addresses and copies the
+records (`rd_kafka_produce_batch`) without the interpreter. Its functions are public; the place where
+the client keeps its handle of librdkafka is not. Therefore the handle is only read from a client whose
+objects have a known size; with any other client, records are sent one by one.
 
-Nothing is reported for a record that is given this way. So this is for transactions alone: one that
-lacks a record cannot be committed.
+librdkafka reports nothing about records passed in this way. So only transactions use it: a transaction
+that lacks a record cannot be committed.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _place(messages: np.ndarray[Any, Any], address: str, length: str, column: pa.Array) -> None:
-    """Where each value begins, and its length; null has the address 0."""
+    """Set the address and the length of each value; null has the address 0."""
     kind = column.type
     is_large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
     width = np.int64 if is_large else np.int32

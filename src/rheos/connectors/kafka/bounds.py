@@ -1,13 +1,13 @@
-"""Where the reading of a topic's partitions begins and ends, and what offsets that comes to.
+"""Bounds between which a topic's partitions are read, and their resolution to offsets.
 
-    "earliest"                the first record that is there
-    "latest"                  behind the last one that is there when the job is submitted
-    "group"                   where the group has committed; what it has not, from the first record on
-    a moment                  the first record at or after it, by the time that Kafka has of it
+    "earliest"                the first available record
+    "latest"                  after the last record available when the job is submitted
+    "group"                   the offsets committed by the group; else the first record
+    a point in time           the first record at or after it, by the timestamps in Kafka
     {"orders": {0: 17}}       these offsets; a start is the first record of partitions not named
 
-Offsets are resolved once, by the driver, before the job runs: what a job begins and ends with stands in
-its checkpoints. An end is exclusive: the record at it is not read.
+The driver resolves offsets once, before the job runs. Checkpoints contain the resolved offsets. An end
+is exclusive: the record at it is not read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Bound: TypeAlias = TopicEdge | OfGroup | Moment | Given
 
 
 class Cluster(Protocol):
-    """What is asked of the brokers, for some partitions at once."""
+    """Requests to the brokers, each for several partitions at once."""
 
     def earliest(self, partitions: Sequence[Partition]) -> Offsets: ...
 
@@ -63,16 +63,18 @@ class Cluster(Protocol):
         ...
 
     def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
-        """Of the first record at or after the moment; partitions without one are left out."""
+        """Return the offset of the first record at or after `ms`; partitions without one are
+        left out.
+        """
         ...
 
     def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
-        """What the group has committed; partitions without it are left out."""
+        """Return the offsets committed by the group; partitions without one are left out."""
         ...
 
 
 def start_of(given: Any, group: str | None) -> Bound:
-    """What a user has said. Raises ProgramError."""
+    """Check the start that a user has configured. Raises ProgramError."""
     if given == "group":
         if group is None:
             raise ProgramError('start="group" without group=', hint='write group="name", too')
@@ -132,10 +134,10 @@ def _is_number(value: Any) -> bool:
 def resolved_starts(
     bound: Bound, partitions: Sequence[Partition], cluster: Cluster, earliest: Offsets
 ) -> Offsets:
-    """Where each partition begins: one of which nothing is said, with its first record (`earliest`).
+    """Return the start of each partition: `earliest` for partitions that the bound does not name.
 
-    Whether there is (still) a record is seen where it is read: a job that goes on from a checkpoint
-    does not begin here.
+    The reader checks whether the record still exists: a job that resumes from a checkpoint does not
+    begin here.
     """
     if bound is TopicEdge.EARLIEST:
         return earliest
@@ -143,8 +145,9 @@ def resolved_starts(
 
 
 def check_given_starts(start: Given, latest: Offsets) -> None:
-    """`latest` is behind the last record of each partition. Raises InputError where the user has named
-    an offset that is further than that: nothing would be read, and then an error in the middle."""
+    """Raise InputError if the user has set an offset beyond the end of its partition, `latest`. The job
+    would otherwise read nothing at first, and fail later.
+    """
     for at, offset in start.offsets:
         if offset > latest.get(at, offset):
             raise InputError(
@@ -155,13 +158,13 @@ def check_given_starts(start: Given, latest: Offsets) -> None:
 
 
 def resolved_ends(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
-    """Where each partition ends. One that a user has given may be still to come."""
+    """Return the end of each partition. An end set by the user may be in the future."""
     found = _resolved(bound, partitions, cluster)
     missing = [partition for partition in partitions if partition not in found]
     if missing:
         raise InputError(
-            f"end= says nothing of {named(missing[0])}",
-            hint="give an offset for each partition of the topics that are read",
+            f"end= has no offset for {named(missing[0])}",
+            hint="pass an offset for each partition of the topics that are read",
         )
     return found
 
@@ -173,7 +176,7 @@ def _resolved(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -
         case TopicEdge.LATEST:
             return cluster.latest(partitions)
         case Moment(ms):
-            # Where all records are before the moment, it lies behind the last of them.
+            # If all records are earlier, the bound is after the last of them.
             return {**cluster.latest(partitions), **cluster.at(partitions, ms)}
         case OfGroup(name):
             return cluster.committed(partitions, name)

@@ -1,7 +1,7 @@
-"""Options of Kafka's client: which are passed through, which are Rheos's own, and none of them shown.
+"""Options of Kafka's client: options that are passed through, and options that Rheos sets itself.
 
-A password may stand in any option, so no value is ever shown but the brokers' addresses. What the
-client itself says is shown without the values of those options that are secrets by their names.
+Any option may contain a password, so no value is ever shown except the brokers' addresses. Messages of
+the client are shown without the values of options whose names mark them as secrets.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ client does not keep all of its own limits, so the sink's calls run under this o
 GRACE_S = 2.0
 """Seconds that a call with its own time limit may exceed it before it is abandoned."""
 _DEFAULTS: Mapping[str, Value] = {
-    # When a broker, or the link to it, is up again, the client uses it within a second or two, and not
-    # only after its own limits of 10, 30 and 60 s.
+    # When a broker or its link recovers, the client uses it within one or two seconds, not only after
+    # the default limits of 10, 30 and 60 s.
     "reconnect.backoff.max.ms": 1000,
     "socket.connection.setup.timeout.ms": 5000,
     "socket.timeout.ms": 10_000,
 }
 LOGGER = logging.getLogger("rheos.kafka")
-"""What Kafka's client logs, such as that a broker is away."""
+"""Logger for messages of Kafka's client, such as that a broker is down."""
 _NOTICE = 5
-"""Of syslog: below it the client logs what nobody needs to know."""
+"""Least severe syslog level that is logged; the client's messages below it are noise."""
 _OF_ANOTHER_KIND = "property and will be ignored by this"
 
 _SECRET = re.compile(
@@ -56,7 +56,9 @@ _OWNED: Mapping[str, str] = {
 
 @dataclass(frozen=True, repr=False)
 class ClientOptions:
-    """How to reach a cluster. It is sent to the workers with the program, secrets and all."""
+    """Options to connect to a cluster. They are sent to the workers with the program, including
+    secrets.
+    """
 
     brokers: str
     options: tuple[tuple[str, Value], ...] = ()
@@ -69,8 +71,9 @@ class ClientOptions:
         options: Mapping[str, Value] | None = None,
         owned: Mapping[str, str] | None = None,
     ) -> ClientOptions:
-        """As a user gives them. `owned` are further names that a user may not set, with what to do
-        instead. Raises ProgramError, which shows no value."""
+        """Create options from a user's arguments. `owned` maps further names that a user may not set to
+        a hint. Raises ProgramError, which shows no value.
+        """
         addresses: list[Any] = [brokers]
         if isinstance(brokers, Iterable) and not isinstance(brokers, str):
             addresses = list(brokers)
@@ -126,7 +129,7 @@ class ClientOptions:
         }
 
     def _logger(self) -> logging.Logger:
-        """A logger of these options alone, behind the public one: it redacts."""
+        """Return a logger for these options, below the public one, that redacts secrets."""
         logger = LOGGER.getChild(f"client-{hash(self) & 0xFFFFFFFF:08x}")
         if not logger.filters:
             logger.addFilter(self._redact_record)

@@ -35,10 +35,12 @@ QUESTION = OutsideCall(
     "checkpoints",
 )
 REACHED_WITHIN_S = 30.0
-"""How long a cluster may take to answer: it may be starting, too."""
+"""Maximum time a cluster may take to answer, which includes its start."""
 _ASKED_AGAIN_S = 1.0
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
-"""What the client says by itself where it finds no broker; its calls say only that there is none."""
+"""Errors that the client reports through its callback if no broker is reachable; the calls themselves
+only time out.
+"""
 _NO_COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _INTERNAL = "__"
 """Topics of the brokers themselves begin so: no pattern matches them."""
@@ -161,7 +163,7 @@ class _Brokers:
         return self.described(wanted)
 
     def described(self, names: Sequence[str]) -> list[FoundTopic]:
-        """Those of the topics that are there."""
+        """Describe those of the topics that exist."""
         if not names:
             return []
         asked = client().TopicCollection(list(names))
@@ -187,13 +189,15 @@ class _Brokers:
             return None
 
     def _names(self) -> list[str]:
-        """Of all topics. Waits for a cluster that is away, but not where it refuses this client."""
+        """Return the names of all topics. Waits for a cluster that is down, but not if it refuses this
+        client.
+        """
         deadline = time.monotonic() + self._within_s
         while True:
             try:
                 return sorted(self._admin.list_topics(timeout=_ASKED_AGAIN_S).topics)
             except client().KafkaException as error:
-                self._admin.poll(0)  # Here it is said why not.
+                self._admin.poll(0)  # this runs the error callback, which has the reason
                 if self._refused is not None or time.monotonic() > deadline:
                     why = self._refused or self._unreached or error
                     raise self._error(why, "the cluster cannot be asked") from None
@@ -242,7 +246,9 @@ class _Brokers:
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def _asked_until_it_knows(self, ask: Callable[[], Any], doing: str) -> Any:
-        """A broker that makes the place for offsets of groups says for a moment that there is none."""
+        """Repeat a request while the broker reports no group coordinator: it does so while it creates
+        the topic for the groups' offsets.
+        """
         deadline = time.monotonic() + self._within_s
         while True:
             try:

@@ -43,20 +43,21 @@ from rheos.core.connectors.contract import ReaderContext, SourceClient
 from rheos.core.errors import RheosError, UnavailableError, unexpected
 
 AHEAD_BYTES = 1 << 25
-"""What is decoded and waits to be taken, over all partitions."""
+"""Maximum size of decoded rows that wait to be read, over all partitions."""
 MESSAGES = 16_384
-"""That are decoded together at most."""
+"""Maximum number of messages that are decoded together."""
 AWAY = "brokers_away"
 """The counter of times that no broker could be reached, or one refused to answer for a while."""
 _WAIT_S = 0.1
 _STALLED_S = 1.0
-"""Where nothing is taken for so long, what is full is paused even if no other partition is known to
-have more: the client's own queue may be full of it, so that it does not hear of others."""
+"""Time without any read after which full partitions are paused, even if no other partition is known to
+have more: the client's own queue may be full of their messages and block other partitions.
+"""
 _ENDS_EVERY_S = 0.5
-"""How often what the client has heard of the partitions' ends is noted."""
+"""Interval at which the partitions' ends, as known to the client, are recorded."""
 _FEW_BYTES = 1 << 18
 _GATHER_S = 0.02
-"""While fewer bytes than these wait to be taken, but some, the client gathers more for so long."""
+"""Time for which the client gathers messages while fewer than `_FEW_BYTES` wait to be read."""
 POLL = OutsideCall(
     server="Kafka",
     call="source: the consumer polls, commits to its group, and closes",
@@ -66,18 +67,19 @@ POLL = OutsideCall(
     "return, the attempt restarts with a new consumer, from the offsets of its checkpoint",
 )
 _END_WITHIN_S = 1.0
-"""How long `close` waits for the thread. The client waits for offsets that the group has not confirmed,
-without a broker for minutes; they are for onlookers, and the next attempt does not wait for them. The
-thread closes the client by itself then, or goes with the process."""
+"""Maximum time that `close` waits for the thread. The client waits for offsets that the group has not
+confirmed, for minutes if no broker is up. These offsets are only for monitoring, and the next attempt
+does not need them. The thread then closes the client by itself, or ends with the process.
+"""
 _FETCHING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
-    # How long a partition is not asked for more once the queue is full: by default a second, in which a
-    # fast job empties the queue and waits.
+    # Time for which a partition is not fetched once the queue is full. With the default of a second, a
+    # fast job empties the queue and then waits.
     "fetch.queue.backoff.ms": 10,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": 32_768,
 }
-"""Where the user gives no others."""
+"""Defaults for options that the user does not set."""
 _LOOKED_WITHIN_S = 5.0
 """Seconds that a look at the topics may take while they are read: nothing is polled meanwhile. Where an
 answer is lost with a link that is cut, rows flow again as soon after its return."""
@@ -87,7 +89,7 @@ name is no error then."""
 
 
 class TopicConsumer(SourceClient):
-    """What the readers of one subtask share."""
+    """Consumer that the readers of one subtask share."""
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class TopicConsumer(SourceClient):
         self._ahead_bytes = 0
         self._taken_at_s = 0.0
         self._turned_at_s = 0.0
-        """When the thread began its newest turn, by the monotonic clock."""
+        """Time at which the thread began its latest iteration, by the monotonic clock."""
         self._new: deque[PartitionFeed] = deque()
         self._left: deque[PartitionFeed] = deque()
         self._counts: Counter[str] = Counter()
@@ -175,8 +177,9 @@ class TopicConsumer(SourceClient):
     # --- for the subtask -----------------------------------------------------------------------------
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
-        """Has the thread commit the offsets to the group, for those who watch how far it is. A commit
-        from here would wait until the thread has nothing to poll."""
+        """Let the thread commit the offsets to the group, for monitoring. A commit from the calling
+        thread would block while the thread has nothing to poll.
+        """
         if self._group is None:
             return
         offsets = []
@@ -246,7 +249,7 @@ class TopicConsumer(SourceClient):
                 self._gather()
                 messages = self._consumed()
                 self._note_ends()
-                if not self._closing:  # Who closes waits for this thread: to decode takes a while.
+                if not self._closing:  # `close` waits for this thread, and decoding takes a while.
                     self._take(messages)
             else:
                 with self._lock:
@@ -267,11 +270,11 @@ class TopicConsumer(SourceClient):
         with self._lock:
             offsets, self._to_commit = self._to_commit, []
         if offsets:
-            # What becomes of it is counted: see `_on_commit`.
+            # `_on_commit` counts the result.
             self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def _consumed(self) -> list[Any]:
-        """What is there, at once; where nothing is, what comes first."""
+        """Return the messages that are available; if there are none, wait for the first."""
         first = self._consumer.poll(_WAIT_S)
         return [] if first is None else [first, *self._consumer.consume(MESSAGES - 1, 0)]
 
@@ -335,7 +338,7 @@ class TopicConsumer(SourceClient):
         return bool(high < 0 or high > feed.next)
 
     def _heard_end(self, feed: PartitionFeed) -> int:
-        """The offset behind its last record, as far as was heard; below 0 where it was not."""
+        """Return the offset after the last known record of the partition; below 0 if it is unknown."""
         _, high = self._consumer.get_watermark_offsets(self._place(feed), cached=True)
         return int(high)
 
@@ -407,8 +410,8 @@ class TopicConsumer(SourceClient):
         codes, error = client().KafkaError, event.error()
         feed = self._feeds.get((event.topic(), event.partition()))
         if error.code() == codes._PARTITION_EOF:
-            # Behind the last record may lie marks of transactions: that the end is reached is known
-            # by this alone.
+            # The partition may end in transaction markers; only this event shows that its end is
+            # reached.
             end = None if feed is None else feed.end
             if feed is not None and end is not None and event.offset() >= end:
                 self._finish(feed)
@@ -425,7 +428,9 @@ class TopicConsumer(SourceClient):
             self._note(error)
 
     def _on_error(self, error: Any) -> None:
-        """What the client says by itself, such as that a broker is away. It tries again for ever."""
+        """Handle an error that the client reports by itself, such as that a broker is down. The client
+        retries for ever.
+        """
         if is_refusal(error):
             self._refused = error
         elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:

@@ -21,13 +21,13 @@ from rheos.core.formats.contract import BadPayload, Decoded, Format
 
 @dataclass(frozen=True)
 class Decoding:
-    """How messages become rows: what the user has configured."""
+    """Configuration for decoding messages into rows."""
 
     format: Format
     schema: pa.Schema
     """The rows that are given."""
     payload: pa.Schema
-    """Those of its columns that the payload fills."""
+    """Columns that the payload fills."""
     metadata: tuple[tuple[str, str], ...]
     """Fields of a message, and the columns that they fill."""
     on_error: OnError
@@ -42,7 +42,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Messages of one partition that lie side by side."""
+    """Consecutive messages of one partition."""
 
     feed: PartitionFeed
     begin: int

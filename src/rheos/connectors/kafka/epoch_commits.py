@@ -1,14 +1,14 @@
-"""How the epochs of one writer are committed, each once: a pure part, actions out and answers in.
+"""Exactly-once commits of one writer's epochs: a pure state machine, actions out and answers in.
 
     mark unknown -> Fence -> ReadMark -> (Write -> Commit -> Settle)* -> done
          ^                                     |
-         +------------- Discard <--------------+   whatever fails, or has an outcome that is not known
+         +------------- Discard <--------------+   any failure or unknown outcome
 
-An *epoch* is what a writer has staged at the barrier of a checkpoint, and has its number. The *mark* is
-the number of the newest epoch that is committed: the broker keeps it as the offset of a group that is
-the writer's own, and it changes in the transactions that write the epochs, nowhere else. The *note*
-says the same in the staging folder, a moment later. Nothing here knows Kafka's client: the shell is
-`transactions.py`, and the tests bring a simulated broker. KS1 to KS10: docs/protocols/kafka-sink.md.
+An *epoch* contains the records that a writer has staged at a checkpoint's barrier, and has the
+checkpoint's number. The *mark* is the number of the newest committed epoch. The broker stores it as the
+offset of the writer's own group, and only the transactions that write epochs change it. The *note* in
+the staging folder records the same number, slightly later. Nothing here knows Kafka's client: the shell
+is `transactions.py`, and the tests bring a simulated broker. KS1 to KS10: docs/protocols/kafka-sink.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from rheos.core.errors import RheosError, UnrestorableError
 
 IfUnknown: TypeAlias = Literal["fail", "write", "skip"]
-"""What becomes of an epoch of which neither mark nor note says whether it was committed."""
+"""Policy for an epoch if neither mark nor note shows whether it was committed."""
 
 PAUSES_MS = (200, 1000, 3000)
 """Before it is tried again. Kafka's client has tried for long by itself then."""
@@ -34,8 +34,9 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class ReadMark:
-    """The answer is the mark, or None where the broker has none. It waits for transactions whose
-    offsets are not yet settled."""
+    """Read the mark. The answer is None if the broker has no mark. Waits for transactions whose offsets
+    are not settled.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ Steps: TypeAlias = Generator[Action, int | None, None]
 
 
 class TransientError(Exception):
-    """What the shell raises of an action that failed, or may have: another try may go well."""
+    """An action that failed, or may have failed; a retry may succeed. Raised by the shell."""
 
     def __init__(self, error: RheosError) -> None:
         super().__init__(str(error))

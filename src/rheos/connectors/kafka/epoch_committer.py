@@ -27,7 +27,7 @@ class EpochCommitter(Committer):
     folder: str
     if_unknown: IfUnknown
     own: tuple[str, Transactions] | None = None
-    """Of a task: the name of its writer, and its connection."""
+    """Name of the writer and its connection, in a committer of a task."""
 
     __repr__ = redacted_repr
 
@@ -46,7 +46,7 @@ class EpochCommitter(Committer):
                 commit.result()
 
     def _commit(self, epochs: Sequence[StagedEpoch]) -> None:
-        """Of one writer."""
+        """Commit epochs of one writer."""
         with self._transactions(epochs[0]) as transactions:
             transactions.commit(epochs, StagedEpochs(self.folder))
 
@@ -58,7 +58,7 @@ class EpochCommitter(Committer):
         if self.own is not None and self.own[0] == epoch.writer:
             yield self.own[1]
             return
-        # What was staged for another topic, before the program was changed, goes there.
+        # Epochs staged for another topic, before the program was changed, go to that topic.
         transactions = Transactions(epoch.writer, epoch.topic, self.options, self.if_unknown)
         try:
             yield transactions

@@ -1,4 +1,4 @@
-"""What Kafka's client reports, as errors of Rheos: what happened, and what to do about it."""
+"""Translation of errors of Kafka's client to errors of Rheos, with advice."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ _AWAY = _Kind(
 def kafka_error(
     error: Any, doing: str, options: ClientOptions, *, record: str | None = None
 ) -> RheosError:
-    """Of a KafkaError, or an exception that holds one. `doing` begins the sentence: "the topic 'a'
-    cannot be written"."""
+    """Translate a KafkaError, or an exception that contains one. `doing` begins the message, such as
+    "the topic 'a' cannot be written".
+    """
     of = as_kafka_error(error)
     kind = _KINDS.get(of.name(), _AWAY) if of is not None else _AWAY
     why = options.redact(f"{of.str()} ({of.name()})" if of is not None else str(error))

@@ -28,7 +28,7 @@ class Mark:
         self._refused: Any = None
 
     def place(self, epoch: int) -> Any:
-        """Where the epoch's number goes, as the client wants it within a transaction."""
+        """Return the epoch's number as an offset, in the client's form for a transaction."""
         return client().TopicPartition(self._topic, 0, epoch)
 
     def create(self) -> None:
@@ -57,9 +57,10 @@ class Mark:
             raise client().KafkaException(self._refused)
 
     def read(self, within_s: float) -> tuple[int | None, Any]:
-        """The mark, or None where there is none, and the group, as the client wants it within a
-        transaction. KS4: with isolation.level=read_committed the client asks for stable offsets only,
-        and asks again while those of a transaction are not settled."""
+        """Return the mark, or None if there is no mark, and the group in the client's form for a
+        transaction. KS4: with isolation.level=read_committed the client requests stable offsets only,
+        and retries while the offsets of a transaction are not settled.
+        """
         kafka = client()
         consumer = None
         try:

@@ -1,7 +1,7 @@
-"""Messages of Kafka's client as columns: what each says beside its payload.
+"""Messages of Kafka's client as columns: their metadata.
 
-A field of the metadata is a column where the user names one for it. A column that the schema has is of
-the type that it says there, and any other of the first type below.
+A metadata field becomes a column if the user names one for it. A column in the schema has the type
+declared there; any other has the first type of its field.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def _keys(messages: Sequence[Any]) -> pa.Array:
 
 
 def _timestamps(messages: Sequence[Any]) -> pa.Array:
-    """Null where the broker has none."""
+    """Return the timestamps; null for messages without one."""
     found = map(client().Message.timestamp, messages)
     return pa.array([ms if kind else None for kind, ms in found], pa.timestamp("ms", "UTC"))
 
 
 def _headers(messages: Sequence[Any]) -> pa.Array:
-    """Each a list, in their order; empty where there are none."""
+    """Return the headers, one list per message in their order; empty for a message without headers."""
     found = map(client().Message.headers, messages)
     listed = [[{"name": name, "value": value} for name, value in each or ()] for each in found]
     return pa.array(listed, pa.list_(_HEADER))
@@ -63,7 +63,7 @@ def _offsets(messages: Sequence[Any]) -> pa.Array:
 class _Field:
     column: Callable[[Sequence[Any]], pa.Array]
     types: tuple[pa.DataType, ...]
-    """Those it may have: the first is its own."""
+    """Types that the column may have; the first is the default."""
     nullable: bool = False
 
 
@@ -82,8 +82,9 @@ FIELDS: Mapping[str, _Field] = {
 
 
 def named_fields(metadata: Any) -> tuple[tuple[str, str], ...]:
-    """Which fields are wanted, and their columns: of names, or of a mapping from field to column.
-    Raises ProgramError."""
+    """Return the requested fields with their columns, from a list of names or a mapping of fields to
+    columns. Raises ProgramError.
+    """
     hint = f'write metadata={{"timestamp": "sent_at"}}, of {", ".join(FIELDS)}'
     if isinstance(metadata, str):
         metadata = [metadata]

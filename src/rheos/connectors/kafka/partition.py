@@ -1,10 +1,10 @@
-"""One partition that is read: what is known of it, its rows that wait, and the reader that hands them
-out. Between the thread that reads ahead and the mailbox lies a queue of chunks.
+"""State of one partition: its buffered rows, and the reader that emits them. A queue of chunks connects
+the thread that reads ahead to the mailbox.
 
-A position is the offset of the record that comes next, and how many of its rows were given already:
-a payload may hold several (Arrow), and a batch may end between them. Offsets have holes, where records
-were compacted away and where transactions have their marks; so no position is ever counted, each is
-an offset that the broker has said.
+A position is the offset of the next record and the number of its rows that were already returned: a
+payload may contain several rows (Arrow), and a batch may end between them. Offsets have gaps where
+records were compacted and where transactions have their markers. So no position is ever computed by
+counting; each is an offset from the broker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REJECTED = rejected_schema(
     pa.field("offset", pa.int64(), nullable=False),
 )
 _ROW_BYTES = 64
-"""What a row takes at least, with its offset and its share of what is around it."""
+"""Minimum size of a row, with its offset and its share of the overhead."""
 
 
 class PartitionSplit(msgspec.Struct, frozen=True, array_like=True):
@@ -50,7 +50,7 @@ class PartitionSplit(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     topic_id: str
     first: int
-    """Of the records that were there when it was found."""
+    """Offset of the first record available when the partition was discovered."""
     start: int
     end: int | None = None
     """Exclusive."""
@@ -63,7 +63,7 @@ class PartitionSplit(msgspec.Struct, frozen=True, array_like=True):
 class Position(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     rows: int = 0
-    """Of the record at the offset, given already."""
+    """Number of rows of the record at `offset` that were already returned."""
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -79,11 +79,11 @@ class RecordChunk:
 
     rows: Batch
     offsets: npt.NDArray[np.int64]
-    """Of each row's record."""
+    """Offset of the record of each row."""
     bad: Sequence[tuple[int, BadRecord]]
     """With their offsets."""
     after: int
-    """The offset behind all of them."""
+    """Offset after the last record."""
     size_bytes: int
 
     @classmethod
@@ -112,7 +112,7 @@ class RecordChunk:
 
 
 class PartitionFeed:
-    """What the reading thread and the mailbox share of a partition."""
+    """State of a partition that the reading thread and the mailbox share."""
 
     def __init__(self, split: PartitionSplit, start: int, now: int | None = None) -> None:
         """`now` is where a run as of now stops, though the partition goes on."""
@@ -124,7 +124,9 @@ class PartitionFeed:
         self.finished = self.end is not None and start >= self.end
         """Nothing will be added to the chunks."""
         self.high: int | None = None
-        """The offset behind the last record that the broker has said there is. The thread sets it."""
+        """Offset after the partition's last record, as far as the broker has reported. Set by the
+        thread.
+        """
         self.paused = False
         self.chunks: deque[RecordChunk] = deque()
 
@@ -183,8 +185,9 @@ class PartitionReader(SplitReader):
         return chunk.rows.slice(begin, self._row - begin)
 
     def _next(self, max_rows: int) -> RecordChunk:
-        """What waits, as one chunk as far as a batch goes: who is behind gets large batches, and
-        catches up."""
+        """Return the buffered rows as one chunk of up to a batch: a reader that lags gets large
+        batches, and catches up.
+        """
         waiting = self._feed.chunks
         taken = [waiting.popleft()]
         rows = taken[0].rows.num_rows
@@ -194,13 +197,14 @@ class PartitionReader(SplitReader):
         return RecordChunk.joined(taken)
 
     def _given_before(self, chunk: RecordChunk) -> int:
-        """How many of the chunk's first rows were given before a restore."""
+        """Return how many of the chunk's first rows were already returned before a restore."""
         rows = self._position.rows
         return min(rows, int(np.searchsorted(chunk.offsets, self._position.offset, side="right")))
 
     def _reject(self, chunk: RecordChunk, before: int) -> None:
-        """The bad records before the offset that were not given yet: with the rows that they lie among,
-        so that a position says of them what it says of rows."""
+        """Reject the bad records before the offset that were not rejected yet, along with the rows
+        around them, so that positions cover both.
+        """
         bad = []
         while self._bad < len(chunk.bad) and chunk.bad[self._bad][0] < before:
             bad.append(chunk.bad[self._bad])
@@ -222,7 +226,7 @@ class PartitionReader(SplitReader):
         return RowPlaces("offset", self._given.tolist())
 
     def has_caught_up(self) -> bool:
-        # What is finished gets no more chunks.
+        # A finished partition gets no more chunks.
         return self._feed.finished and not self._feed.chunks and self._chunk is None
 
     def lag_rows(self) -> int | None:

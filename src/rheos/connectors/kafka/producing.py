@@ -1,8 +1,8 @@
-"""A producer, and the ways to give it encoded records.
+"""A producer of encoded records.
 
 `produce` is a call for each record, of about a microsecond. The client's `produce_batch` takes a dict
-for each and is slower, and it knows no headers. `produce_unreported` is a call for each batch, and says
-of no record what became of it.
+for each record, is slower, and does not support headers. `produce_unreported` is a call for each batch,
+without a delivery report for single records.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rheos.core.errors import RheosError, UnavailableError
 from rheos.core.protocol.elements import Batch
 
 OWNED = {
-    "transactional.id": "Rheos makes one for each writer; id_prefix= says how they begin",
-    "group.id": "Rheos makes one for each writer; id_prefix= says how they begin",
+    "transactional.id": "Rheos makes one for each writer; id_prefix= sets their prefix",
+    "group.id": "Rheos makes one for each writer; id_prefix= sets their prefix",
     "isolation.level": "leave it out",
     "enable.auto.commit": "leave it out",
     "enable.idempotence": "leave it out: it is always on",
@@ -35,7 +35,7 @@ OWNED = {
 }
 
 _DEFAULTS: dict[str, Value] = {
-    "partitioner": "murmur2_random",  # That of Kafka's own clients, so that keys stay where they are.
+    "partitioner": "murmur2_random",  # as Kafka's own clients do, so that keys keep their partitions
     "queue.buffering.max.kbytes": 64 << 10,
     "queue.buffering.max.messages": 200_000,
 }
@@ -43,8 +43,10 @@ _DEFAULTS: dict[str, Value] = {
 _TRANSACTION_TIMEOUT_MS = 300_000
 _AT_ONCE = 512
 _GIVE_WAY_S = 1e-6
-"""A transaction is written beside a slot's thread. Each time that this lets go of the interpreter, it
-would get it back only after 5 ms: measured, it ran at a quarter of its speed."""
+"""Pause with which the thread that writes a transaction yields the interpreter to the slot's thread.
+Otherwise that thread would regain the interpreter only after the switch interval of 5 ms: it was
+measured to run at a quarter of its speed.
+"""
 _WHEN_FULL_S = 0.005
 CLOSED_WITHIN_S = 5.0
 """Limit of the client for aborting an open transaction, in seconds."""
@@ -71,7 +73,7 @@ class Producing:
         self.refused: RheosError | None = None
         """The first record that was not delivered, and why; or that the brokers refuse the client."""
         self.brokers_away = 0
-        """How often a broker was away, or did not answer."""
+        """Number of times a broker was down or did not answer."""
         own: dict[str, Value] = {"enable_idempotence": True, "delivery_report_only_error": True}
         defaults = dict(_DEFAULTS)
         if transactional_id:
@@ -166,19 +168,20 @@ class Producing:
     def hear_reports(self) -> None:
         """To be called once the client has raised: which record it was for may be reported a little
         later than that."""
-        with contextlib.suppress(Exception):  # Of a producer that is fenced, that again.
+        with contextlib.suppress(Exception):  # a fenced producer fails again here
             self.client.flush(_REPORTED_S)
 
     def close(self) -> None:
-        """What is queued and not delivered is dropped, and an open transaction aborted."""
+        """Drop records that are queued but not delivered, and abort an open transaction."""
         producer, self.client = self.client, None
         if producer is None:
             return
         with contextlib.suppress(Exception):
             producer.purge()
         if self._transactional:
-            # Else readers of committed records would wait for it until it times out. Where there is
-            # none, or the producer is fenced, this fails at once. (Its own `close` would warn then.)
+            # Otherwise readers of committed records would wait until the transaction times out. Without
+            # a transaction, or with a fenced producer, this fails at once. (The client's own `close`
+            # would log a warning then.)
             with contextlib.suppress(Exception):
                 producer.abort_transaction(CLOSED_WITHIN_S)
 

@@ -1,6 +1,6 @@
-"""How rows become records of a topic: value, key, headers, partition and timestamp, in columns.
+"""Rows as records of a topic: value, key, headers, partition and timestamp, in columns.
 
-The columns of encoded records, of which all but the value are there only where the user names them:
+Columns of encoded records; all except the value exist only if the user names them:
 
     value: binary    key: binary    partition: int32    timestamp: int64 (ms)    header <name>: binary
 """
@@ -29,7 +29,7 @@ Row = tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes]] | None
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Which columns of a stream become which part of a record. All are names of columns."""
+    """Mapping of a stream's columns to the parts of a record. All values are column names."""
 
     format: Format
     key: str | None = None
@@ -38,7 +38,7 @@ class RecordLayout:
     partition: str | None = None
     timestamp: str | None = None
     tombstone: str | None = None
-    """Where it is true, the value is null."""
+    """Column of booleans; the record's value is null for true."""
     value: tuple[str, ...] | None = None
     """The columns that the format encodes. None: all but those of headers, partition and tombstone."""
 

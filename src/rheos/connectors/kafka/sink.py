@@ -29,7 +29,7 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 _CLIENT_MAX_BYTES = 1_000_000
 """message.max.bytes of the client, where the user sets none."""
 _OVERHEAD_BYTES = 256
-"""What a batch of one record adds to it, at the most, but for its headers' lengths."""
+"""Maximum size that a batch of one record adds to the record, without its headers."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 
@@ -50,7 +50,7 @@ def sink(
     id_prefix: str = "rheos",
     if_unknown: IfUnknown = "fail",
 ) -> KafkaSink:
-    """Writes the rows of a stream into a topic, which must exist; a record for each row.
+    """Write the rows of a stream to an existing topic, one record per row.
 
     ```python
     counts.sink_to(rh.kafka.sink("counts", brokers="localhost:9092", key="page"))
@@ -60,27 +60,27 @@ def sink(
         topic: its name.
         brokers: `host:port` of some of the brokers.
         format: of the values; JSON by default.
-        key: the column whose value is the record's key: text and bytes as they are, whole numbers as
-            text. Records of one key go to one partition.
-        value: the column or columns that make the value. By default all but those of `headers`,
+        key: the column whose value is the record's key: strings and bytes as they are, whole numbers as
+            decimal strings. Records of one key go to one partition.
+        value: the column or columns that make the value. By default all except those of `headers`,
             `partition` and `tombstone`.
-        headers: names of headers, each with the column of its value (text or bytes; null leaves it
-            out).
-        partition: the column with the number of the partition. Null leaves it to the partitioner, which
-            is that of Kafka's own clients (murmur2 of the key).
-        timestamp: the column with the record's timestamp. By default it is when the record is sent.
-        tombstone: a column of true and false: where it is true the record has no value, which in a
-            compacted topic deletes what has its key.
+        headers: names of headers, each with the column of its value (string or bytes; null omits the
+            header).
+        partition: the column with the number of the partition. For null, the partitioner of Kafka's own
+            clients chooses (murmur2 of the key).
+        timestamp: the column with the record's timestamp. By default it is the time of sending.
+        tombstone: a boolean column: for true the record has no value, which deletes the key in a
+            compacted topic.
         guarantee: "exactly_once": readers of committed records (isolation.level=read_committed) see
-            rows when their checkpoint is complete, each once. "at_least_once": they are sent at once,
-            and again after a failure.
+            each row once, after its checkpoint is complete. "at_least_once": they are sent at once, and
+            again after a failure.
         options: any other option of librdkafka, such as those of TLS and SASL, and compression.type.
             Their values are shown nowhere.
-        id_prefix: how the transactional ids and the groups begin that the sink makes, one for each
-            subtask of each attempt, so that a broker can allow them.
-        if_unknown: what becomes of staged rows where the broker has forgotten whether it has them. This
-            may be so where a job was killed and has stood still for a week. "fail": the error says what
-            to look at; "write" or "skip".
+        id_prefix: prefix of the sink's transactional ids and groups, one for each subtask of each
+            attempt, so that a broker can authorise them.
+        if_unknown: what to do with staged rows if the broker no longer knows whether it has them, for
+            example after a killed job was down for a week: "fail" with an error that explains what to
+            check, "write" or "skip".
     """
     if not is_topic_name(topic):
         raise ProgramError(

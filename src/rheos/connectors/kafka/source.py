@@ -71,7 +71,7 @@ def source(
     on_error: OnError = "fail",
     options: Mapping[str, Value] | None = None,
 ) -> KafkaSource:
-    """Records of Kafka's topics, exactly once: the offsets are in the job's checkpoints.
+    """Read the records of Kafka topics exactly once: the offsets are in the job's checkpoints.
 
     ```python
     orders = rh.kafka.source(
@@ -85,27 +85,28 @@ def source(
     Each partition is a split: its watermark and its lateness are its own.
 
     Args:
-        topics: a name, several, or a compiled pattern that a whole name is to match.
+        topics: a name, several names, or a compiled pattern that must match a whole name.
         brokers: "host:port", several with commas between, or a list of them.
-        schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own, as
-            raw bytes and text have.
-        format: what a record's value is; raw bytes, in a column `value`, where none is given.
-        metadata: what of a message becomes a column, too: "key" (bytes, or text where the schema says
-            so), "timestamp" (the broker's or the producer's, as the topic has it), "headers", "topic",
-            "partition" and "offset". Names, or a mapping to the names of the columns.
-        start: where to begin, in a job that begins with nothing: "earliest", "latest", "group" (where
-            the group has committed, else earliest), a moment (a datetime, or ms since the epoch), or
-            offsets: `{"orders": {0: 17, 1: 40}}`. Partitions that it does not name, and those that are
-            found later, begin with their first record.
-        end: where to end; such a source is bounded, and may be read in batch. "latest" is what is there
-            when the job is submitted; the record at a moment or an offset is not read any more.
-        group: the name under which offsets are committed with each checkpoint, for those who watch how
-            far the job is. Nothing is read by it, unless `start="group"`.
+        schema: a dataclass or a pyarrow schema. Not needed if the format has its own columns, such as
+            raw bytes and strings.
+        format: format of a record's value; by default raw bytes, in a column `value`.
+        metadata: metadata to add as columns: "key" (bytes, or a string if the schema declares it so),
+            "timestamp" (the broker's or the producer's, as the topic is configured), "headers",
+            "topic", "partition" and "offset". Names, or a mapping to the names of the columns.
+        start: start of a job without a checkpoint: "earliest", "latest", "group" (the group's committed
+            offsets, else earliest), a point in time (a datetime, or ms since the epoch), or offsets:
+            `{"orders": {0: 17, 1: 40}}`. Partitions that it does not name, and partitions discovered
+            later, begin with their first record.
+        end: end of the input, exclusive; such a source is bounded and may be read in batch. "latest" is
+            the end when the job is submitted.
+        group: the consumer group to which offsets are committed with each checkpoint, for monitoring.
+            The job reads them only for `start="group"`.
         isolation: "read_committed" leaves out what transactions have not committed.
-        discover: how often a source without an end looks for new partitions and topics; None never.
-        on_error: what a record that does not fit the schema does: "fail" the job with its topic,
-            partition and offset, or "skip", which counts it (`skipped`) and gives it to the side output
-            "rejected".
+        discover: interval at which an unbounded source looks for new partitions and topics; None
+        disables it.
+        on_error: what to do with a record that does not fit the schema: "fail" the job with its topic,
+            partition and offset, or "skip" it, which counts it (`skipped`) and emits it to the side
+            output "rejected".
         options: further options of the client (librdkafka's names), such as those for TLS and SASL.
             Their values are shown nowhere.
     """
@@ -169,7 +170,9 @@ class KafkaSource(Source):
     schema: pa.Schema = field(init=False)
     bounded: bool = field(init=False)
     now: dict[Partition, int] | None = None
-    """Where a run as of now stops in each partition: not stored, as the next one stops elsewhere."""
+    """Offset in each partition at which a run with `--until now` stops. Not stored, as the next run
+    stops elsewhere.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.decoding.schema)
@@ -223,8 +226,9 @@ class KafkaSource(Source):
         )
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """What is known ends where it was to end. Partitions that nobody knew then are read from their
-        first record on; in a source with an end they are left out."""
+        """Known splits keep their ends. Partitions that are new since then are read from their first
+        record; in a source with an end they are left out.
+        """
         if self.bounded:
             return [Split(split.id, known[split.id]) for split in splits if split.id in known]
         return [Split(split.id, known.get(split.id) or _from_first(split)) for split in splits]

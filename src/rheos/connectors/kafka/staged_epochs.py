@@ -1,12 +1,12 @@
-"""What is written and not yet committed: an epoch's records, in a file beside the job's checkpoints.
+"""Epochs that are written but not committed: their records are in files next to the job's checkpoints.
 
-In the staging folder of a sink lie
+The staging folder of a sink contains
 
     <attempt>/<writer>-<number>.arrow      an epoch's records: an Arrow stream, with a checksum for each
                                            block in the committable
     <attempt>/<writer>-<checkpoint>.done   the note: the writer's epochs up to this are committed
 
-A writer's name is never used twice. A file of records goes when its epoch is noted (KS8).
+A writer's name is never used twice. A file of records is deleted when its epoch is noted (KS8).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StagedEpoch(msgspec.Struct, frozen=True):
     attempt: int
     checkpoint: int
     number: int
-    """Of the writer's file."""
+    """Number of the writer's file."""
     records: int
     """With none there is no file."""
     size_bytes: int
@@ -61,7 +61,9 @@ _decoder = msgspec.msgpack.Decoder(StagedEpoch)
 
 
 def decode_epoch(committable: bytes) -> StagedEpoch:
-    """Raises UnrestorableError where it is none, or names what we would not (KS9)."""
+    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file or topic that
+    Rheos would not (KS9).
+    """
     try:
         epoch = _decoder.decode(committable)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -142,8 +144,9 @@ class StagedEpochs:
         return max((int(note[2]) for note in notes if note and note[1] == of.writer), default=0)
 
     def settle(self, epoch: StagedEpoch, noted: int) -> None:
-        """Notes that the epoch is committed, then removes what was staged. `noted` is what the note
-        says so far."""
+        """Note that the epoch is committed, then remove its staged records. `noted` is the number in
+        the current note.
+        """
         if epoch.checkpoint > noted:
             self._folder.create(_note(epoch, epoch.checkpoint)).close()
             if noted:

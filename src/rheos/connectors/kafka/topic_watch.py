@@ -13,15 +13,16 @@ from rheos.core.errors import InputError
 
 EVERY_S = 10.0
 AGAIN_S = 1.0
-"""After so long, what is missing is looked for again: a broker that has just started may not know of
-all topics yet, so the second look decides."""
+"""Interval after which missing topics are looked up again: a broker that has just started may not know
+all topics yet, so the second lookup decides.
+"""
 
 
 class Topics(Protocol):
-    """What is asked of the brokers."""
+    """Requests to the brokers."""
 
     def described(self, names: Sequence[str]) -> Sequence[FoundTopic]:
-        """Those of the topics that are there."""
+        """Describe those of the topics that exist."""
         ...
 
     def earliest(self, partitions: Sequence[Partition]) -> Offsets: ...
@@ -37,7 +38,7 @@ class TopicWatch:
         self._now_s = now_s
         self._looked_at_s = now_s()
         self._missing: dict[str, float] = {}
-        """Those that are not there, and since when."""
+        """Missing topics, and the time since which they are missing."""
 
     def is_due(self) -> bool:
         """Whether it is time to look again at all that is read."""
@@ -76,8 +77,9 @@ class TopicWatch:
         return all(name in found for name in names)
 
     def out_of_range(self, split: PartitionSplit, next: int) -> InputError:
-        """The error for a partition that has no record at the offset that comes next, or has none
-        before it any more."""
+        """Return the error for a partition without a record at the next offset, or without earlier
+        records.
+        """
         self.are_there([split])
         at = (split.topic, split.partition)
         first, end = self._topics.earliest([at])[at], self._topics.latest([at])[at]

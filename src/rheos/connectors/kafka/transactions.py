@@ -83,7 +83,7 @@ class Transactions:
         self._group: Any = None
         """The group, as the client wants it within a transaction."""
         self._noted: int | None = None
-        """What the note says; None where it has not been read."""
+        """Number in the note; None if the note has not been read."""
         self._room = StagingRoom(AHEAD_BYTES)
         self._away = 0
         self._by_record = False
@@ -91,12 +91,12 @@ class Transactions:
 
     @property
     def retries(self) -> int:
-        """How often a commit was begun again, so far."""
+        """Number of commits that were retried so far."""
         return self._commits.retries
 
     @property
     def brokers_away(self) -> int:
-        """How often a broker was away, so far."""
+        """Number of times a broker was down so far."""
         producing = self._producing
         return self._away + (producing.brokers_away if producing is not None else 0)
 
@@ -232,7 +232,9 @@ class Transactions:
 
     @contextlib.contextmanager
     def _errors(self, producing: Producing | None) -> Iterator[None]:
-        """What the client raises, as errors of Rheos; where a record was refused, for that."""
+        """Translate the client's errors to errors of Rheos. If a record was refused, raise the error
+        for that record.
+        """
         try:
             yield
         except RheosError:

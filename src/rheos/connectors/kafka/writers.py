@@ -40,7 +40,7 @@ DELIVERY = OutsideCall(
 
 @dataclass(frozen=True, repr=False)
 class Target:
-    """What writers know of the topic."""
+    """Configuration of the topic for its writers."""
 
     topic: str
     options: ClientOptions
@@ -48,11 +48,11 @@ class Target:
     id_prefix: str
     if_unknown: IfUnknown
     partitions: int = 0
-    """That the topic had when the job was submitted."""
+    """Number of partitions of the topic when the job was submitted."""
     max_bytes: int = 0
-    """Of a record, as far as it was known then."""
+    """Maximum size of a record, as far as it was known at that time."""
     folder: str | None = None
-    """Where epochs are staged."""
+    """Folder in which epochs are staged."""
 
     __repr__ = redacted_repr
 
@@ -93,7 +93,7 @@ class ExactlyOnceWriter(SinkWriter):
     """Stages each epoch in a file. It has a name of its own, drawn when it is opened (KS1)."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
-        assert target.folder is not None, "a runtime gives a sink that stages a folder"
+        assert target.folder is not None, "a runtime passes a folder to a sink that stages"
         place = f"{_safe(ctx.job)}-{_safe(ctx.operator)}-{ctx.attempt}-{ctx.subtask}"
         name = f"{target.id_prefix}-{place}-{uuid4().hex[:16]}"
         self._ctx = ctx

@@ -34,7 +34,7 @@ _Peer: TypeAlias = "asyncio.Task[None]"
 
 
 class Service(Protocol):
-    """A service behind a listener. The listener calls its methods in its own thread."""
+    """A service that a listener exposes. The listener calls its methods in its own thread."""
 
     uses_tokens: bool
     """Whether requests can have a valid token."""

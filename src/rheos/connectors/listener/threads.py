@@ -69,7 +69,7 @@ _THREADS = HandlerThreads()
 
 
 def _begin_again() -> None:
-    """Start over in a forked process, which has none of the threads."""
+    """Start over in a forked process, which has no threads."""
     global _THREADS
     _THREADS = HandlerThreads()
 

@@ -1,9 +1,9 @@
-"""Sends bulk requests, one after the other, and looks at what becomes of each item.
+"""Sending of bulk requests, one after the other, and handling of each item's result.
 
 200..299               written
-404 of a delete        it was not there
-409                    of a version: a newer one is there, which is as it should be
-429, 500, 502 to 504   sent again, alone, until it is taken or patience ends
+404 of a delete        the document did not exist
+409                    version conflict: a newer version exists, which is correct
+429, 500, 502 to 504   sent again, alone, until it is accepted or patience ends
 400, 413               the row's fault: it ends the job, or is skipped
 any other              not the row's fault, nor is a 400 of the index or the cluster: it ends the job
 """

@@ -40,13 +40,17 @@ REQUEST = OutsideCall(
 )
 _REASON_CHARS = 500
 _MAY_PASS = (429, 500, 502, 503, 504)
-"""Of a whole request or of an item: it has too much to do, or is away for a while."""
+"""Status codes of a request or an item that may succeed later: the server is overloaded or temporarily
+down.
+"""
 _URL_HINT = 'write "https://host:9200", with user:password@ before the host where it asks'
 
 
 @dataclass(frozen=True, repr=False)
 class Endpoint:
-    """How to reach it. It is sent to the workers with the program, secrets and all."""
+    """Options to connect to the cluster. They are sent to the workers with the program, including
+    secrets.
+    """
 
     url: str
     api_key: str | None
@@ -166,9 +170,9 @@ class Connection:
         return found
 
     def error(self, answer: StoreAnswer, what: str) -> RheosError:
-        """Of an answer that says no, with its reason."""
+        """Return the error for a negative answer, with its reason."""
         hints: Mapping[int, tuple[type[RheosError], str]] = {
-            401: (ConfigurationError, "give the user in the URL, or api_key="),
+            401: (ConfigurationError, "put the user in the URL, or pass api_key="),
             403: (ConfigurationError, "allow the user to write the index"),
             404: (ConfigurationError, "create the index first, or let it be created"),
             413: (InputError, "make its documents smaller, or raise http.max_content_length"),
@@ -234,7 +238,7 @@ class _Refusal(msgspec.Struct):
 
 
 def reason(answer: StoreAnswer) -> str:
-    """What an answer says, for people."""
+    """Return the reason in an answer as a readable message."""
     try:
         said = msgspec.json.decode(answer.content, type=_Refusal).error
     except msgspec.DecodeError:
@@ -245,7 +249,7 @@ def reason(answer: StoreAnswer) -> str:
 
 
 def may_pass(status: int) -> bool:
-    """Of an item of a bulk request: whether it may be taken when it is sent again."""
+    """Return whether an item of a bulk request with this status may succeed when it is sent again."""
     return status in _MAY_PASS
 
 

@@ -21,7 +21,7 @@ MOST_VERSION = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class DocumentLayout:
-    """What becomes of a row."""
+    """Mapping of a row to a document."""
 
     id: str | None
     version: str | None
@@ -83,7 +83,7 @@ class DocumentEncoder:
                     # The server would refuse all rows of the request.
                     what = f"its version ({self._layout.version!r}) is not within 0 and {MOST_VERSION}"
                     raise self._refused(rows, row, what)
-                # What is written again after a failure has the version that is there.
+                # A row that is written again after a failure has the version that is already stored.
                 head |= {"version": versions[row], "version_type": "external_gte"}
             name = "delete" if deleted[row] else "index"
             lines = msgspec.json.encode({name: head}) + b"\n"
@@ -129,7 +129,7 @@ def newest_of_each(actions: Sequence[Action]) -> list[Action]:
 
 
 def cut(actions: Sequence[Action], max_bytes: int) -> Iterator[list[Action]]:
-    """Into requests of so many bytes at the most; one that is larger goes alone."""
+    """Split actions into requests of at most `max_bytes`; a larger action forms its own request."""
     part: list[Action] = []
     size = 0
     for action in actions:

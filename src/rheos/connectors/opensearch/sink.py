@@ -123,7 +123,8 @@ class OpenSearchSink(SpillingSink):
         try:
             while True:
                 try:
-                    connection.ask("HEAD", f"/{self.index}")  # That it is not there yet is no error.
+                    # it is not an error if the index does not exist yet
+                    connection.ask("HEAD", f"/{self.index}")
                     return self
                 except UnavailableError as error:
                     patience.spend(error)

@@ -70,7 +70,7 @@ _ROW_BYTES = 64
 
 @dataclass(frozen=True)
 class ReadTable:
-    """What is read, and how. Frozen: it is sent to the workers."""
+    """Configuration of what is read. Frozen: it is sent to the workers."""
 
     options: ServerOptions
     schema: str
@@ -89,7 +89,7 @@ class ReadTable:
 class ChangeChunk:
     rows: Batch
     at: Callable[[int], ChangesPosition]
-    """The position behind so many of the rows, fewer than all and more than none."""
+    """Position after this number of rows: more than none, fewer than all."""
     after: ChangesPosition
 
     @property
@@ -100,7 +100,7 @@ class ChangeChunk:
 
 
 class ChangeFeed(SourceClient):
-    """Of one subtask; there is one split."""
+    """Feed of one subtask; the source has one split."""
 
     def __init__(self, table: ReadTable, ctx: ReaderContext) -> None:
         self._table = table
@@ -119,7 +119,7 @@ class ChangeFeed(SourceClient):
         self._ahead_bytes = 0
         self._counts: Counter[str] = Counter()
         self._confirmed_lsn = 0
-        """Of the last checkpoint: the server may remove what is before."""
+        """Position of the last checkpoint: the server may remove earlier entries."""
 
     # --- for the reader, in the mailbox --------------------------------------------------------------
 
@@ -132,7 +132,9 @@ class ChangeFeed(SourceClient):
         return reader
 
     def next_chunk(self) -> ChangeChunk | EndOfSplit | None:
-        """None where there is none just now. Raises what the thread has ended with, behind the rest."""
+        """Return the next chunk; None if none is available now. After the last chunk, raises the error
+        that ended the thread.
+        """
         with self._lock:
             counts, self._counts = self._counts, Counter()
             for name, times in counts.items():
@@ -155,7 +157,7 @@ class ChangeFeed(SourceClient):
                 self._confirmed_lsn = max(self._confirmed_lsn, lsn)
                 is_read = self._finished
             if is_read:
-                # The thread, which says so to the server while it reads, has ended.
+                # The thread, which reports this to the server while it reads, has ended.
                 session = RetryingSession(self._table.options, self._table.doing)
                 try:
                     session.do(partial(advance, slot=self._table.slot, lsn=lsn))
@@ -350,7 +352,7 @@ class ChangeFeed(SourceClient):
                 f"{table.doing}, at {table.options}",
                 STATEMENT.limit_s,
                 make,
-                # The server gives the slot to one reader: a late stream must not keep it.
+                # The server grants the slot to one reader: an old stream must not keep it.
                 partial(_close_all, made),
                 check.answers,
             )
@@ -382,7 +384,7 @@ class ChangeFeed(SourceClient):
         elif after.lsn > self._at.lsn and (
             translation.finished or time.monotonic() >= self._progress_at_s
         ):
-            # What others have changed is behind it: the server need not keep that for this job.
+            # Later entries are changes of other tables: the server need not keep them for this job.
             self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: after, after))
         else:
             return
@@ -394,7 +396,7 @@ class ChangeFeed(SourceClient):
     # --- small things --------------------------------------------------------------------------------
 
     def _give(self, chunk: ChangeChunk) -> None:
-        """Where much waits, as in a snapshot, it waits, too."""
+        """Enqueue a chunk. If many chunks are buffered, as during a snapshot, wait."""
         with self._lock:
             while self._ahead_bytes >= AHEAD_BYTES and not self._closing and self._session is not None:
                 self._lock.wait(_WAIT_S)

@@ -1,9 +1,9 @@
-"""Where a source of changes is, and which changes its snapshot has already. Pure.
+"""Position of a source of changes, and the changes that its snapshot contains. Pure.
 
-The snapshot is read in the order of the primary key, within one transaction of the server; after a
-failure another transaction reads on behind the last key, and sees the table as it is then. So the
-snapshot has *parts*: ranges of keys, each with what PostgreSQL calls its snapshot, which says of each
-transaction whether that part has seen it. A change is given if the part of its key has not.
+The snapshot is read in the order of the primary key, within one transaction of the server. After a
+failure another transaction continues after the last key, and sees the table at that later time. So the
+snapshot has *parts*: ranges of keys, each with a PostgreSQL snapshot, which determines for each
+transaction whether that part has seen it. A change is emitted if the part of its key has not seen it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from rheos.core.errors import InputError, InternalError
 
 Key: TypeAlias = tuple[int | str, ...]
-"""In PostgreSQL's order of whole numbers, and of text by its bytes."""
+"""In PostgreSQL's order of integers, and of strings by their bytes."""
 
 _XIDS = 1 << 32
 
@@ -26,14 +26,14 @@ class SnapshotRange(msgspec.Struct, frozen=True, array_like=True):
     snapshot: str
     """As `pg_current_snapshot()` writes it: xmin:xmax:xip,..."""
     lsn: int
-    """What commits at it or later, the part has not seen."""
+    """The part has not seen transactions that commit at this position or later."""
     upto: Key | None = None
-    """The last key of the part. None while it has none, and once it is read to its end."""
+    """Last key of the part. None if the part has no key yet, and when it is read to its end."""
 
     def has_seen(self, xid: int) -> bool:
-        """Of a transaction, by the lower half of its id."""
+        """Return whether the part has seen a transaction, identified by the lower half of its id."""
         xmin, xmax, running = _parsed(self.snapshot)
-        # Of the full ids that end so, the one that is nearest.
+        # Choose the nearest of the full ids with this lower half.
         full = xmax + (xid - xmax + _XIDS // 2) % _XIDS - _XIDS // 2
         return full < xmin or (full < xmax and full not in running)
 
@@ -44,9 +44,9 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
     lsn: int = 0
     """All transactions that end before it were given; the slot's own, before there was one."""
     changes: int = 0
-    """That were looked at in the next one."""
+    """Number of changes of the next transaction that were already read."""
     timeline: int = 0
-    """Of the server's log, which has a new one after each failover; 0 where it was not noted."""
+    """Timeline of the server's log, which changes at each failover; 0 if it was not recorded."""
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -89,8 +89,9 @@ def lsn_text(lsn: int) -> str:
 
 
 def left_at(history: str, timeline: int) -> int | None:
-    """Where the server's log left a timeline, by the history of the one that it is in; None where it
-    never was in it."""
+    """Return the position at which the server's log left a timeline, according to the history of its
+    current one; None if the log was never in that timeline.
+    """
     for line in history.splitlines():
         fields = line.split()
         if len(fields) >= 2 and fields[0] == str(timeline):

@@ -31,15 +31,17 @@ class ReadColumn:
 
 @dataclass(frozen=True)
 class ChangeRows:
-    """How rows are made of changes. Frozen: it is sent to the workers."""
+    """Configuration for converting changes to rows. Frozen: it is sent to the workers."""
 
     table: str
     columns: tuple[ReadColumn, ...]
     all_columns: tuple[str, ...] | None
-    """That the table had, where all are read: another is an error. None where the user chose."""
+    """Columns of the table, if all are read: any other column is an error. None if the user selected
+    columns.
+    """
     key: tuple[str, ...]
     known: tuple[tuple[Known, str], ...]
-    """What is known of a change, and the column that it becomes."""
+    """Metadata fields of a change, and their columns."""
 
     def schema(self) -> pa.Schema:
         fields = [pa.field(column.name, column.type) for column in self.columns]
@@ -53,7 +55,7 @@ class ChangeRows:
         return pa.schema([*fields, *(pa.field(name, types[known]) for known, name in self.known)])
 
     def key_of(self, values: Sequence[Any]) -> Key:
-        """Of values by `columns`."""
+        """Return the key of a row whose values are in the order of `columns`."""
         found: list[int | str] = []
         for name in self.key:
             place = self.place(name)
@@ -70,8 +72,9 @@ class ChangeRows:
         return next(place for place, column in enumerate(self.columns) if column.name == name)
 
     def places(self, relation: Relation) -> list[int]:
-        """Where in the relation's rows the columns stand. Raises InputError where the table is not what
-        it was."""
+        """Return the places of the columns in the relation's rows. Raises InputError if the table has
+        changed.
+        """
         there = {column.name: place for place, column in enumerate(relation.columns)}
         wrong = ""
         for column in self.columns:

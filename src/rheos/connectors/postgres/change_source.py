@@ -40,36 +40,36 @@ def changes(
     end: Literal["now"] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresChanges:
-    """The rows of a table, and then each change of it, exactly once: change data capture.
+    """Read the rows of a table, and then each of its changes, exactly once: change data capture.
 
     ```python
     orders = rh.postgres.changes("orders", url="postgresql://ada@localhost/shop")
     ```
 
-    A row has the table's columns and `op`: "snapshot" for a row that was there, "insert", "update",
-    "delete" (with the columns of the primary key, or all of them under REPLICA IDENTITY FULL) or
-    "truncate" (all columns are null). Changes come in the order of their commits.
+    A row has the table's columns and `op`: "snapshot" for a row that existed before, "insert",
+    "update", "delete" (with the columns of the primary key, or all of them under REPLICA IDENTITY FULL)
+    or "truncate" (all columns are null). Changes come in the order of their commits.
 
     The server must have wal_level=logical, and the user the right to replicate. A publication and a
-    replication slot are made if they are not there. The slot keeps what is not yet in a checkpoint of
-    the job: drop it when the job is gone for good.
+    replication slot are created if they do not exist. The slot retains the log that is not yet covered
+    by a checkpoint of the job: drop the slot when you retire the job.
 
     Args:
-        table: its name, or "schema.name". It is looked at where this is written.
-        url: where the server is, as libpq takes it. The password is shown nowhere.
+        table: its name, or "schema.name". The table is inspected by this call.
+        url: address of the server, in a form that libpq accepts. The password is never shown.
         slot: the name of the slot and of the publication, by default "rheos_" and the table's name.
             Each job needs its own.
         schema: a dataclass or a pyarrow schema with the columns that are read; all by default.
-        metadata: what of a change becomes a column, too: "op", "before" (the row before it, as far as
-            REPLICA IDENTITY gives it), "commit_time", "lsn" (the place of its commit in the log), and
-            "unchanged" (the names of columns whose large value an update has not changed, and
-            PostgreSQL does not send; without it such a change is an error). Names, or a mapping to the
-            names of the columns.
-        snapshot: whether a job that begins with nothing gives the rows that are there first. That
-            needs a primary key. Without, it begins where the slot does, and a table without a primary
-            key needs REPLICA IDENTITY FULL.
-        end: "now" ends with what is committed where this is written: such a source is bounded, and may
-            be read in batch.
+        metadata: metadata to add as columns: "op", "before" (the previous row, as far as REPLICA
+            IDENTITY includes it), "commit_time", "lsn" (the position of its commit in the log), and
+            "unchanged" (the names of columns whose large value an update has not changed, and which
+            PostgreSQL does not send; without this column such a change is an error). Names, or a
+            mapping to the names of the columns.
+        snapshot: whether a job without a checkpoint first emits the existing rows. That needs a primary
+            key. Without a snapshot, the job begins at the slot's position, and a table without a
+            primary key needs REPLICA IDENTITY FULL.
+        end: "now" ends with the changes committed at the time of this call: such a source is bounded
+            and may be read in batch.
         options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
             nowhere.
     """
@@ -157,7 +157,7 @@ def _rows(
         if name in there:
             raise SchemaError(
                 f"there are two columns {name!r}: one of the table, and one of metadata=",
-                hint=f'give the other a name: metadata={{"{name}": "..."}}',
+                hint=f'rename the other: metadata={{"{name}": "..."}}',
             )
     for name in table.primary_key if snapshot else ():
         if name not in there:
@@ -196,7 +196,7 @@ class PostgresChanges(Source):
         object.__setattr__(self, "bounded", self.end_lsn is not None)
 
     def only_reader(self) -> str | None:
-        return "its slot is the job's, and the server gives it to one reader"
+        return "its slot is the job's, and the server accepts one reader for it"
 
     def record_class(self) -> type | None:
         return self.record
@@ -218,7 +218,7 @@ class PostgresChanges(Source):
         make_ready(session, table, self.table.slot)
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """What is known ends where it was to end."""
+        """Known splits keep their ends."""
         return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:

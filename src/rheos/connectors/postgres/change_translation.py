@@ -26,11 +26,12 @@ from rheos.connectors.postgres.pgoutput import (
 
 
 class ChangeTranslation:
-    """Args:
-    of: the rows.
-    schema, table: whose changes; those of others are passed over.
-    position: behind which the stream begins.
-    end_lsn: what commits at it or later is not given any more.
+    """Translation of the change stream of one table to rows.
+
+    Args:
+        of: the rows. schema, table: the table; changes of others are skipped.
+        position: position after which the stream begins.
+        end_lsn: transactions that commit at this position or later are not emitted.
     """
 
     def __init__(
@@ -45,18 +46,19 @@ class ChangeTranslation:
         self._named = schema, table
         self._end_lsn = end_lsn
         self.parts = position.parts
-        """Of the snapshot, as positions have them."""
+        """Parts of the snapshot, as in positions."""
         self._seen_below = max((part.lsn for part in position.parts), default=0)
-        """What commits at it or later, no part of the snapshot has seen."""
+        """No part of the snapshot has seen transactions that commit at this position or later."""
         self._lsn = position.lsn
         self._given = position.changes
-        """Of the next transaction, before."""
+        """Number of changes of the next transaction that were emitted before."""
         self._timeline = position.timeline
         self._begin: Begin | None = None
         self._changes = 0
         """Looked at in this transaction."""
         self._relations: dict[int, tuple[list[int], int] | None] = {}
-        """Of the table: where its columns stand, and how many there are. None for others."""
+        """For relations of the table: places of its columns, and their number. None for other tables.
+        """
         self.finished = False
         self._gathered = GatheredChanges(of)
         self._places: list[tuple[int, int]] = []
@@ -82,7 +84,7 @@ class ChangeTranslation:
         return ChangesPosition(self.parts, False, self._lsn, changes, self._timeline)
 
     def taken(self) -> tuple[GatheredChanges, list[tuple[int, int]]]:
-        """The rows since it was last asked, and the place behind each."""
+        """Return the rows since the last call, and the position after each."""
         gathered, self._gathered = self._gathered, GatheredChanges(self._of)
         places, self._places = self._places, []
         return gathered, places
@@ -167,7 +169,7 @@ class ChangeTranslation:
     def _next(self) -> Begin | None:
         """The transaction of the change, unless the change was given before."""
         if self._begin is None:
-            raise MalformedMessageError("a change stands in no transaction")
+            raise MalformedMessageError("a change is outside of any transaction")
         self._changes += 1
         if self._begin.commit_lsn < self._lsn or self._changes <= self._given:
             return None

@@ -1,4 +1,4 @@
-"""Values as the server writes them as text, in columns of Arrow."""
+"""Conversion of values from the server's string form to Arrow columns."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _DIGITS = 38
 
 
 def read_as(column_type: str) -> pa.DataType:
-    """What values of the type are read as, where the user says nothing. Numbers of any length, and what
-    Arrow has no type for, are text."""
+    """Return the default Arrow type for a column type. Numbers of any length, and types without an
+    Arrow equivalent, become strings.
+    """
     bare = re.sub(r"\(\d+\)", "", column_type)
     numeric = _NUMERIC.fullmatch(column_type)
     if numeric is not None and int(numeric[1]) <= _DIGITS:
@@ -41,7 +42,7 @@ def read_as(column_type: str) -> pa.DataType:
 
 
 def from_text(values: pa.Array, type: pa.DataType, place: str) -> pa.Array:
-    """Of strings, as the type's output function writes them. Raises InputError."""
+    """Convert strings, as the type's output function writes them. Raises InputError."""
     kinds = pa.types
     try:
         if kinds.is_boolean(type):

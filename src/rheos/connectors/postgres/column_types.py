@@ -1,4 +1,6 @@
-"""Arrow's types and PostgreSQL's: which column takes which, and how values are written as text."""
+"""Arrow's types and PostgreSQL's: which column accepts which type, and how values are written as
+strings.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,10 @@ _NOT_OF_TEXT = frozenset(
 
 
 def column_types(type: pa.DataType) -> tuple[str, ...] | None:
-    """The types of PostgreSQL that take values of the Arrow type, by their names without what stands
-    in brackets; first the one that a new table has. None where none does. Text goes into columns of
-    all types that are not listed elsewhere, too, such as uuid and jsonb."""
+    """Return the PostgreSQL types that accept values of the Arrow type, by name without parameters; the
+    first is the type for a new table. None if no type does. Strings are also accepted by all types that
+    are not listed elsewhere, such as uuid and jsonb.
+    """
     kinds = pa.types
     if kinds.is_dictionary(type):
         return column_types(type.value_type)
@@ -86,7 +89,7 @@ def rounds(column_type: str, type: pa.DataType) -> bool:
 
 
 def new_type(type: pa.DataType) -> str:
-    """Of a column of a table that is made for the type."""
+    """Return the column type for a new table."""
     names = column_types(type)
     assert names is not None, "validate lets through what has a column type"
     if pa.types.is_decimal(type):
@@ -95,8 +98,9 @@ def new_type(type: pa.DataType) -> str:
 
 
 def as_csv(rows: Batch, numbers: pa.Array) -> pa.Buffer:
-    """The rows as COPY (FORMAT csv) takes them, each behind its number: nulls are bare, and all else is
-    quoted. Raises InputError, naming column and record, for a time that PostgreSQL would cut."""
+    """Convert rows to COPY (FORMAT csv), each after its number: nulls are bare, all other values are
+    quoted. Raises InputError, naming column and record, for a time that PostgreSQL would truncate.
+    """
     columns = [numbers, *map(_as_text, exact_times(rows).columns)]
     names = [str(place) for place in range(len(columns))]
     out = pa.BufferOutputStream()

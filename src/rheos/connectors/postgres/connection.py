@@ -1,4 +1,6 @@
-"""How a PostgreSQL server is reached: options of libpq, of which none is shown that may be a secret."""
+"""Options to connect to a PostgreSQL server through libpq. Options that may be secrets are
+never shown.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _URL = 'write url="postgresql://user:password@host:5432/database"'
 _OWNED: Mapping[str, str] = {
     "replication": "leave it out",
     "client_encoding": "leave it out: text is UTF-8",
-    "service": "write what it stands for: workers may have no file of services",
+    "service": "write the values of the service: workers may not have the service file",
 }
 _DEFAULTS: Mapping[str, str] = {
     "application_name": "rheos",
@@ -41,12 +43,13 @@ _SETTINGS = (
     # The server ends what a client holds that is gone: locks of an abandoned transaction go.
     "SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 4; "
     "SET tcp_user_timeout TO 30000; "
-    # What a checkpoint has promised survives a crash of the server. Stronger settings stay.
+    # Commits of a checkpoint must survive a crash of the server. Stronger settings are kept.
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""How values are written as text, that a commit is on disk when it returns, and how soon the server
-notices that a client is gone."""
+"""Settings that fix how values are written as strings, that a commit is on disk when it returns, and
+how soon the server notices that a client is gone.
+"""
 
 
 def client() -> ModuleType:
@@ -67,15 +70,16 @@ def _connections() -> Any:
 
 @dataclass(frozen=True, repr=False)
 class ServerOptions:
-    """Where the server is, and who comes in. It is sent to the workers with the program, secrets and
-    all."""
+    """Address of the server, and login. They are sent to the workers with the program, including
+    secrets.
+    """
 
     parameters: tuple[tuple[str, str], ...]
-    """Of libpq, by their names."""
+    """Parameters of libpq, by name."""
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, object] | None = None) -> ServerOptions:
-        """As a user gives them. Raises ProgramError, which shows no value."""
+        """Create options from a user's arguments. Raises ProgramError, which shows no value."""
         psycopg = client()
         from psycopg.conninfo import conninfo_to_dict
 
@@ -92,7 +96,7 @@ class ServerOptions:
         try:
             known = conninfo_to_dict(url, **{str(k): str(v) for k, v in (options or {}).items()})
         except psycopg.Error:
-            # What libpq says of it has a part of the URL, which may be that of the password.
+            # libpq's message contains a part of the URL, which may be a part of the password.
             raise ProgramError("url= or options= is not as libpq has it", hint=_URL) from None
         for name in known:
             if name in _OWNED:
@@ -169,7 +173,7 @@ class ServerSession:
 
 
 def quoted(name: str) -> str:
-    """An identifier, as it stands in SQL."""
+    """Quote an identifier for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

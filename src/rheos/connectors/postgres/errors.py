@@ -1,4 +1,4 @@
-"""What PostgreSQL and its client report, as errors of Rheos: what happened, and what to do about it."""
+"""Translation of errors of PostgreSQL and its client to errors of Rheos, with advice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CODES: Mapping[str, _Kind] = {
     "42P01": _Kind(ConfigurationError, "create the table, or look at its name and schema"),
     "42P07": _AWAY,  # Another has just created it.
     "42710": _AWAY,
-    "23505": _Kind(InputError, 'write mode="upsert" with key=..., or leave out what is there already'),
+    "23505": _Kind(InputError, 'write mode="upsert" with key=..., or leave out rows that exist'),
     "25006": _Kind(
         UnavailableError,
         "is it a standby, or was it made one? Name all servers in url=, with "
@@ -73,7 +73,7 @@ _REFUSED_WORDS = (
     "certificate",
     'role "',
 )
-"""A connection that is lost has its words, too: they are none of these."""
+"""Parts of messages of a refused login. A lost connection has other messages."""
 
 
 def postgres_error(
@@ -84,7 +84,9 @@ def postgres_error(
     record: str | None = None,
     hint: str | None = None,
 ) -> RheosError:
-    """Of a psycopg.Error. `doing` begins the sentence: "the table counts cannot be written"."""
+    """Translate a psycopg.Error. `doing` begins the message, such as "the table counts cannot be
+    written".
+    """
     said = [error.diag.message_primary or str(error).strip() or type(error).__name__]
     if error.diag.column_name and error.diag.column_name not in said[0]:
         said.append(f"column {error.diag.column_name}")

@@ -1,7 +1,7 @@
-"""What PostgreSQL's plug-in `pgoutput` sends (protocol version 1): bytes into messages. Pure.
+"""Decoding of messages of PostgreSQL's plug-in `pgoutput` (protocol version 1). Pure.
 
-Nothing is trusted: a message that ends early or late, names a length that it has not, or is of a type
-that is not known is an error.
+The decoder trusts nothing: a message that is too short or too long, contains a wrong length, or has an
+unknown type is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Value: TypeAlias = str | NotSent | None
 Values: TypeAlias = list[Value]
 
 _EPOCH_US = 946_684_800_000_000
-"""Of PostgreSQL, 2000-01-01, in microseconds since that of Unix."""
+"""Epoch of PostgreSQL, 2000-01-01, in microseconds since the Unix epoch."""
 _MAX_COLUMNS = 1664
 _MAX_RELATIONS = 1 << 20
 
@@ -37,7 +37,7 @@ _MAX_RELATIONS = 1 << 20
 class Begin:
     commit_lsn: int
     commit_us: int
-    """When it was committed, in microseconds since the epoch."""
+    """Commit time, in microseconds since the epoch."""
     xid: int
 
 
@@ -199,7 +199,7 @@ class _Reader:
     def expect(self, letter: str) -> None:
         found = self.letter()
         if found != letter:
-            raise MalformedMessageError(f"a part {found!r} stands where {letter!r} is to stand")
+            raise MalformedMessageError(f"found a part {found!r} instead of {letter!r}")
 
     def text(self) -> str:
         end = self._data.find(b"\0", self.at)

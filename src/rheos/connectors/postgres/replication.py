@@ -61,7 +61,7 @@ class ReplicationStream:
         self._confirmed = confirmed_lsn
         self._status_at_s = 0.0
         self.heard_at_s = time.monotonic()
-        """When the newest message came, by the monotonic clock."""
+        """Arrival time of the latest message, by the monotonic clock."""
         started = self._pg.exec_(
             f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(lsn)} "
             f"(proto_version '1', publication_names '{quoted(publication)}')".encode()
@@ -75,17 +75,19 @@ class ReplicationStream:
         self._pg.nonblocking = 1
 
     def confirm(self, lsn: int) -> None:
-        """What is before it is not asked for again: the server may remove it."""
+        """Confirm that entries before `lsn` are not needed again: the server may remove them."""
         if lsn > self._confirmed:
             self._confirmed = lsn
             self._status_at_s = 0.0
 
     def received(self, wait_s: float) -> Iterator[Received]:
-        """What has come; waits a while for the first. Raises RheosError where the stream has ended."""
+        """Yield received messages; wait a while for the first. Raises RheosError if the stream has
+        ended.
+        """
         waited = False
         while True:
             if time.monotonic() >= self._status_at_s:
-                # A server that has nothing to send answers by a sign of life.
+                # A server without data to send answers with a keepalive.
                 self.send_status(asks=time.monotonic() - self.heard_at_s >= _STATUS_EVERY_S)
             length, data = self._pg.get_copy_data(1)
             if length > 0:

@@ -45,13 +45,14 @@ class RetryingSession:
         self._counts: Counter[str] = Counter()
 
     def counted(self) -> Counter[str]:
-        """What was counted since it was last asked for."""
+        """Return the counts since the last call."""
         counts, self._counts = self._counts, Counter()
         return counts
 
     def do(self, work: Callable[[ServerSession], T]) -> T:
-        """What `work` gives, which may be called several times: after a failure it is not known
-        whether it was done. Raises a RheosError."""
+        """Return the result of `work`, which may be called several times: after a failure it is unknown
+        whether it took effect. Raises a RheosError.
+        """
         psycopg = client()
         for pause_s in self._pauses_s:
             try:

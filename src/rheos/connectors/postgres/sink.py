@@ -66,7 +66,7 @@ def sink(
     if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
         raise ProgramError(f"key={key!r} names no columns", hint='write key="id" or key=["a", "b"]')
     if mode == "upsert" and not keys:
-        raise ProgramError("an upsert goes by a key", hint='write key="id", or key=["a", "b"]')
+        raise ProgramError("an upsert needs a key", hint='write key="id", or key=["a", "b"]')
     if mode == "append" and keys:
         raise ProgramError(f"key={key!r} is for upserts alone", hint='write mode="upsert", or no key')
     if staging_schema is not None:
@@ -81,10 +81,10 @@ class PostgresSink(Sink):
     table: str
     options: ServerOptions
     key: tuple[str, ...]
-    """Of upserts; without one rows are appended."""
+    """Key of upserts; empty to append rows."""
     staging_schema: str | None
     gone: str | None = None
-    """Of changes: the column that says which rows delete the row with their key."""
+    """In a changelog: boolean column that marks rows which delete the row with their key."""
     target: TableTarget | None = None
     """Once prepared."""
 

@@ -23,7 +23,7 @@ _DEFAULT_SENDER_TIMEOUT_S = 60.0
 class ReplicationSlot:
     name: str
     confirmed_lsn: int
-    """What is before it cannot be read any more."""
+    """Earlier positions cannot be read any more."""
     is_active: bool
     """Somebody reads by it."""
 
@@ -85,9 +85,9 @@ def _check_identity(session: ServerSession, table: TargetTable) -> None:
     if found:
         [name] = found[0]
         raise ConfigurationError(
-            f"the table {name} says of no row which one it is (REPLICA IDENTITY): once its changes are "
-            "published, PostgreSQL refuses its updates and deletions",
-            hint=f"ALTER TABLE {name} REPLICA IDENTITY FULL, or give it a primary key",
+            f"the table {name} has no REPLICA IDENTITY: once its changes are published, PostgreSQL "
+            f"refuses updates and deletions",
+            hint=f"ALTER TABLE {name} REPLICA IDENTITY FULL, or add a primary key",
         )
 
 
@@ -120,7 +120,7 @@ def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
 
 
 def sender_timeout_s(session: ServerSession) -> float:
-    """How long the server takes a reader for alive that says nothing."""
+    """Return the time after which the server closes the connection of a silent reader."""
     [(timeout_ms,)] = session.rows(
         "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'"
     )
@@ -148,7 +148,8 @@ def check_log(
     timeline, end, read = int(file[:8], 16), lsn_of(written), at.lsn
     if at.timeline not in (0, timeline):
         end = left_at(history(timeline), at.timeline) or 0
-        # What the snapshot has seen must be in the new log, too, by the same ids of transactions.
+        # The new log must contain everything that the snapshot has seen, under the same transaction
+        # ids.
         read = max([read, *(part.lsn for part in at.parts)])
     if end < read:
         raise InputError(

@@ -20,7 +20,7 @@ _TRANSACTION = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 class SnapshotBlock:
-    """Some rows, with what is needed to say where each stands."""
+    """Block of rows, with their keys to compute positions."""
 
     def __init__(self, of: ChangeRows, texts: Sequence[pa.Array], rows: Batch) -> None:
         self._of = of
@@ -45,7 +45,7 @@ class TableSnapshot:
         self.part = SnapshotRange(snapshot, lsn_of(lsn))
 
     def blocks(self, behind: Key | None) -> Iterator[SnapshotBlock]:
-        """The rows whose keys come behind the given one."""
+        """Yield the rows whose keys come after the given one."""
         now_us = time.time_ns() // 1000
         names = [column.name for column in self._of.columns]
         query = self._query(behind).encode()

@@ -65,7 +65,7 @@ class SpilledStaging:
 
     def clear(self, before: Attempt, keep: Sequence[StagedTableRows]) -> None:
         """Remove the files of attempts before `before`, except those of `keep`."""
-        assert self.folder, "a runtime gives a sink a folder of its own"
+        assert self.folder, "a runtime passes each sink a folder of its own"
         folder = SinkFolder(self.folder)
         kept = {staged.spilled.path for staged in keep if staged.spilled is not None}
         for attempt in folder.names(""):

@@ -1,13 +1,13 @@
-"""What is written and not yet committed: an epoch's rows, in a table of its own beside the target.
+"""Epochs that are written but not committed: their rows are in staging tables on the target's server.
 
-In the staging schema lie
+The staging schema contains
 
     rheos_stage_<owner and job>_<attempt>_<writer>_<number>   an epoch's rows
     rheos_epochs                                              the newest committed epoch of each writer
 
-An epoch's table is made with its first rows, and dropped in the transaction that puts them into the
+An epoch's table is created with its first rows, and dropped in the transaction that moves them to the
 target and notes the epoch (PE2). A writer's name is drawn at random, and never used twice (PE1). Rows
-that come while the server is away are in a file of the checkpoint directory (`spilled_rows.py`).
+that arrive while the server is down are in a file of the checkpoint directory (`spilled_rows.py`).
 docs/protocols/postgres-sink.md has the protocol.
 """
 
@@ -37,7 +37,7 @@ _TOGETHER_EPOCHS = 256
 _TOGETHER_BYTES = 64 << 20
 """Maximum number and size of the epochs that one transaction commits, unless one alone is larger."""
 _KEPT_DAYS = 30
-"""How long the note of a writer stays that nobody asks for any more."""
+"""Days after which the note of a writer is removed if no committer reads it any more."""
 _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
 
 
@@ -54,13 +54,13 @@ class StagedTableRows(msgspec.Struct, frozen=True):
     staging_schema: str
     stage: str
     schema: str
-    """Of the table that they are for."""
+    """Schema of the target table."""
     table: str
     columns: list[str]
     key: list[str]
-    """Of an upsert; without one they are appended."""
+    """Key of an upsert; empty to append rows."""
     gone: str | None = None
-    """The column of the staged rows that says which of them delete the row with their key."""
+    """Column of the staged rows that marks which of them delete the row with their key."""
     spilled: StagedRowsFile | None = None
     """File with the last rows of the epoch, which the server could not take; None if it took all."""
     size_bytes: int = 0
@@ -118,7 +118,7 @@ _decoder = msgspec.msgpack.Decoder(StagedTableRows)
 
 
 def decode_staged(committable: bytes) -> StagedTableRows:
-    """Raises UnrestorableError where it is none."""
+    """Decode a committable. Raises UnrestorableError if it is damaged."""
     try:
         staged = _decoder.decode(committable)
         assert _STAGE.fullmatch(staged.stage), f"the table {staged.stage!r}"
@@ -137,7 +137,9 @@ def decode_staged(committable: bytes) -> StagedTableRows:
 
 
 def owner_of(folder: str) -> str:
-    """What distinguishes a sink from all others, by the folder that is its own."""
+    """Return an identity for a sink, derived from its own folder, that distinguishes it from all
+    others.
+    """
     return hashlib.sha256(folder.encode()).hexdigest()[:16]
 
 

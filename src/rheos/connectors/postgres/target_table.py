@@ -69,7 +69,7 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
 
 
 def find_table_by_sql(session: ServerSession, name: str) -> TargetTable | None:
-    """Return the table with a name as SQL has it; None if there is none."""
+    """Find a table by its name in SQL; None if it does not exist."""
     found = session.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
@@ -145,8 +145,9 @@ def check_fit(table: TargetTable, rows: pa.Schema) -> None:
     for column in table.columns:
         if column.not_null and not column.has_default and column.name not in rows.names:
             raise SchemaError(
-                f"the table {table} wants a value of {column.name!r}, and the rows have no such column",
-                hint="add the column to the rows, or give it a default in the table",
+                f"the table {table} requires a value for {column.name!r}, but the rows have no such "
+                f"column",
+                hint="add the column to the rows, or set a default in the table",
             )
 
 

@@ -1,8 +1,8 @@
-"""A session whose calls end within a limit of our own.
+"""A session whose calls end within Rheos's own limit.
 
-libpq waits without a limit for a server that is connected and does not answer: a frozen process, or a
-machine behind a link that drops packets. A statement that takes long on a healthy server must not be
-abandoned. So when the limit has passed, a second connection asks whether the server answers: if it
+libpq waits without a limit for a server that is connected but does not answer: a frozen process, or a
+machine whose link drops packets. Yet a statement that takes long on a healthy server must not be
+abandoned. So when the limit has passed, a second connection checks whether the server answers: if it
 does, the call may take longer.
 """
 

@@ -1,4 +1,4 @@
-"""Who stages a subtask's rows, and who commits them."""
+"""The writer, which stages a subtask's rows, and the committer."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ _AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
 limit the writer accepts no more rows, and they wait."""
 _STAGED_WITHIN_S = 5.0
-"""Seconds without progress after which the writer takes the server as away. Its rows go to a file then.
-The subtask stands still as long."""
+"""Seconds without progress after which the writer treats the server as down and writes rows to a file.
+The subtask is blocked for that time.
+"""
 _FIRST_PAUSE_US = 1_000_000
 _LONGEST_PAUSE_US = 60_000_000
 _FOR_EVER_US = 1 << 62
@@ -61,17 +62,17 @@ _COLUMN = re.compile(r"line \d+, column ([^:]+)")
 
 @dataclass(frozen=True, repr=False)
 class TableTarget:
-    """What writers and committers know of the table."""
+    """Configuration of the table for writers and committers."""
 
     options: ServerOptions
     key: tuple[str, ...]
     table: TargetTable
     staging_schema: str
     gone: str | None = None
-    """The column of the rows that says which of them delete the row with their key."""
+    """Column of the rows that marks which of them delete the row with their key."""
     owner: str = ""
     folder: str = ""
-    """Where rows are staged that the server could not take."""
+    """Folder for rows that are staged while the server is down."""
 
     __repr__ = redacted_repr
 
@@ -238,7 +239,7 @@ class TableStagingWriter(SinkWriter):
         return True
 
     def _spill(self, rows: Batch) -> None:
-        exact_times(rows)  # What the server would cut is refused, as in `as_csv`.
+        exact_times(rows)  # refuse times that the server would truncate, as `as_csv` does
         try:
             self._file.write(f"{self._ctx.attempt}/{self._name}-{self._number}.arrow", rows)
         except OSError as error:

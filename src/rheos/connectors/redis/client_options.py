@@ -1,4 +1,4 @@
-"""How to reach a Redis: its URL and the options of its client, of which no secret is shown."""
+"""Options to connect to a Redis server: its URL and the client's options. Secrets are never shown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _URL = (
     'write "redis://host:6379/0", with :password@ or user:password@ before the host where it asks for '
     "one; rediss:// for TLS"
 )
-_RETRIES = "retry_for= says how long it is tried"
+_RETRIES = "retry_for= sets how long to retry"
 _OWNED: Mapping[str, str] = {
-    "decode_responses": "leave it out: the schema says what is text",
+    "decode_responses": "leave it out: the schema determines which columns are strings",
     "protocol": "leave it out",
     "retry": _RETRIES,
     "retry_on_error": _RETRIES,
@@ -30,13 +30,15 @@ _OWNED: Mapping[str, str] = {
     "port": _URL,
 }
 ANSWER_S = 5.0
-"""Seconds that the client waits for an answer by default: a host that stands still says nothing."""
+"""Seconds that the client waits for an answer by default: a frozen host does not reply."""
 _DEFAULTS: Mapping[str, float] = {"socket_connect_timeout": ANSWER_S, "socket_timeout": ANSWER_S}
 
 
 @dataclass(frozen=True, repr=False)
 class RedisOptions:
-    """How to reach a Redis. It is sent to the workers with the program, secrets and all."""
+    """Options to connect to a Redis server. They are sent to the workers with the program, including
+    secrets.
+    """
 
     url: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -44,14 +46,14 @@ class RedisOptions:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, Any] | None = None) -> RedisOptions:
-        """As a user gives them. Raises ProgramError, which shows no value."""
+        """Create options from a user's arguments. Raises ProgramError, which shows no value."""
         parts = url_parts(url, ("redis", "rediss", "unix"), "a Redis", _URL)
         if options is not None and not isinstance(options, Mapping):
             raise ProgramError(
                 f"options is a {type(options).__name__}, not a dict",
                 hint='write options={"ssl_ca_certs": "/etc/ssl/redis-ca.pem", ...}',
             )
-        # Of what stands in both, the client takes that of the URL.
+        # The client prefers the options in the URL to the others.
         for name in (*(options or {}), *dict(parse_qsl(parts.query, keep_blank_values=True))):
             if name in _OWNED:
                 raise ProgramError(f"the option {name!r} is set by Rheos", hint=_OWNED[name])
@@ -67,7 +69,7 @@ class RedisOptions:
 
     @property
     def address(self) -> str:
-        """Where it is, without user and password."""
+        """Return the server's address without user and password."""
         parts = urlsplit(self.url)
         place = parts.netloc.rpartition("@")[2]
         return f"{place}{parts.path}"

@@ -1,4 +1,5 @@
-"""Commands of Redis's protocol, made of columns: a row of each is the text of one or more commands.
+"""Commands of Redis's protocol, built from columns: each row contains the bytes of one or more
+commands.
 
 A command is an array of bulk strings: `*2\\r\\n$3\\r\\nDEL\\r\\n$6\\r\\npage:7\\r\\n`.
 """
@@ -25,7 +26,7 @@ class Commands:
 
     data: memoryview
     replies: Numbers
-    """How many are to come up to each row, that of the row included."""
+    """Total number of replies expected up to and including each row."""
 
     @property
     def count(self) -> int:
@@ -47,12 +48,14 @@ def bulk(value: bytes) -> bytes:
 
 
 def head(name: bytes, arguments: int) -> bytes:
-    """How a command begins, of so many arguments with its name."""
+    """Return the beginning of a command with this number of arguments, its name included."""
     return b"*%d\r\n%b" % (arguments, bulk(name))
 
 
 def of_texts(rows: pa.Array, counts: Numbers) -> Commands:
-    """Rows of text, none of them null, each of so many commands."""
+    """Build commands from rows of bytes without nulls; `counts` is the number of commands in
+    each row.
+    """
     offsets, data = rows.buffers()[1:]
     ends = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1]
     begin, end = int(ends[0]), int(ends[-1])
@@ -67,16 +70,17 @@ def argument(column: pa.Array) -> pa.Array:
 
 
 def concatenated(*parts: bytes | pa.Array) -> pa.Array:
-    """The texts of each row, one behind the other; null where one is."""
+    """Concatenate the bytes of each row; null if one of them is null."""
     return pc.binary_join_element_wise(*map(_scalar, parts), NOTHING)
 
 
 def with_those_there(
     name: bytes, fixed: pa.Array, optional: Sequence[pa.Array], *, each: int = 1
 ) -> tuple[pa.Array, Flags]:
-    """For each row a command of the `fixed` argument, and of those of the `optional` texts that are not
-    null, which are `each` so many arguments. Where all of them are, the empty text. With it comes where
-    there is a command."""
+    """Build a command for each row from the `fixed` argument and those of the `optional` arguments that
+    are not null. Each optional value contains `each` arguments. If all are null, the row is empty. Also
+    returns which rows have a command.
+    """
     valid = [pc.is_valid(column).to_numpy(zero_copy_only=False) for column in optional]
     there = np.sum(valid, axis=0, dtype=np.int64)
     sizes = pa.array(2 + each * there).cast(pa.string()).cast(pa.binary())

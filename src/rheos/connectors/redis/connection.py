@@ -145,7 +145,7 @@ def _received(connection: Any, count: int, progressed: Progressed) -> _Answers:
 
 
 class RedisPatience:
-    """How long something is tried again, and how often it was."""
+    """Retry budget: for how long to retry, and the number of retries so far."""
 
     def __init__(self, retry_for_ms: int, options: RedisOptions, retried: Callable[[], None]) -> None:
         """`retried` is called before each further try."""
@@ -161,7 +161,9 @@ class RedisPatience:
         self._patience.spend(redis_error(error, doing, self._options, record=record))
 
     def ask(self, asked: Callable[[], T], doing: str) -> T:
-        """What that gives, tried again as long as there is patience. Raises the RheosError."""
+        """Return the result of `asked`, which is retried while patience lasts. Raises the RheosError
+        afterwards.
+        """
         while True:
             try:
                 given = asked()

@@ -34,7 +34,7 @@ class EntryId(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> EntryId:
-        """Raises ValueError where it is none."""
+        """Parse an id. Raises ValueError if it is not valid."""
         found = _ID.fullmatch(text)
         if found is None or max(int(part or 0) for part in found.groups()) > _LAST:
             raise ValueError(f"{text!r} is no id of an entry")
@@ -53,7 +53,7 @@ class StreamEntry(NamedTuple):
 
 
 class FoundEntries(NamedTuple):
-    """What a stream has, asked in this order."""
+    """Replies about a stream, requested in this order."""
 
     last: EntryId | None
     """The highest id that it ever gave out; None where there is no stream."""
@@ -111,7 +111,7 @@ class StreamEntries:
 
 @dataclass(frozen=True, slots=True)
 class EntryChunk:
-    """Entries that lie side by side, decoded."""
+    """Consecutive entries, decoded."""
 
     ids: Sequence[EntryId]
     rows: Batch
@@ -123,12 +123,12 @@ class EntryChunk:
 
 @dataclass(frozen=True)
 class EntryDecoding:
-    """How entries become rows: what the user has configured."""
+    """Configuration for decoding entries into rows."""
 
     schema: pa.Schema
     """The rows that are given."""
     fields: pa.Schema
-    """Those of its columns that an entry fills."""
+    """Columns that an entry fills."""
     format: Format | None
     payload: str
     """The field with the payload, where there is a format."""

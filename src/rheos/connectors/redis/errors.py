@@ -1,4 +1,4 @@
-"""What a Redis reports, as errors of Rheos: what happened, and whether another try may go well."""
+"""Translation of errors of Redis to errors of Rheos, and whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _PASSES = (
     "MISCONF",
     "BUSY ",
 )
-"""How the answers begin of a server that refuses for now: it starts, is a replica or lacks some, or has
-no room."""
+"""Prefixes of replies of a server that refuses temporarily: it is starting, is a replica, lacks
+replicas, or is out of space.
+"""
 _REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM", "DENIED")
 
 
@@ -45,7 +46,8 @@ def redis_error(
         )
     if isinstance(error, redis.exceptions.MovedError | redis.exceptions.AskError):
         return ConfigurationError(
-            what, hint="this is a node of a Redis Cluster, whose keys lie on several: name one server"
+            what,
+            hint="this is a node of a Redis Cluster, whose keys are on several servers: name one",
         )
     if may_pass(error):
         return UnavailableError(

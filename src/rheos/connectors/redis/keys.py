@@ -31,13 +31,13 @@ class KeyPattern:
     """Text with the names of columns in braces."""
 
     texts: tuple[bytes, ...]
-    """Before, between and behind the columns."""
+    """Constant parts before, between and after the columns."""
     columns: tuple[str, ...]
     separators: Separators = "refuse"
 
     @classmethod
     def of(cls, pattern: Any, separators: str = "refuse") -> KeyPattern:
-        """Raises ProgramError where it is none."""
+        """Parse a pattern. Raises ProgramError if it is not valid."""
         if separators not in get_args(Separators):
             raise ProgramError(
                 f"separators={separators!r} is not known", hint='write "refuse", "escape" or "keep"'
@@ -59,14 +59,14 @@ class KeyPattern:
                 raise ProgramError(
                     f"key={pattern!r} has nothing between {name!r} and {after!r}: keys of different "
                     "rows could be equal",
-                    hint=f'put a separator between them: "{{{name}}}:{{{after}}}"; or write '
-                    'separators="keep", if their values tell where one ends',
+                    hint=f'add a separator between them: "{{{name}}}:{{{after}}}"; or write '
+                    'separators="keep", if the values themselves show where one ends',
                 )
             if separators == "escape" and text[0] in _ESCAPES:
                 raise ProgramError(
-                    f"key={pattern!r} has {text.decode()!r} behind {name!r}, which escaped values may "
-                    "contain, too",
-                    hint='put another character there, such as ":"',
+                    f"key={pattern!r} has {text.decode()!r} after {name!r}, which escaped values may "
+                    f"contain, too",
+                    hint='use another character there, such as ":"',
                 )
         return cls(found, columns, cast("Separators", separators))
 
@@ -76,8 +76,9 @@ class KeyPattern:
             check_column(schema, "key", name, _is_part, "text, bytes or a whole number")
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return a column of `binary`; null where a part is. Raises InputError, with the row, where a
-        value holds the text behind it, and such values are refused."""
+        """Return a column of `binary`; null if a part is null. Raises InputError, with the row, if a
+        value contains the separator after it, and such values are refused.
+        """
         parts: list[Any] = [self.texts[0]]
         for name, text in zip(self.columns, self.texts[1:], strict=True):
             value = to_bytes(rows.column(name))

@@ -62,29 +62,30 @@ def sink(
     retry_for: str = "30s",
     options: Mapping[str, Any] | None = None,
 ) -> RedisSink:
-    """Writes each row to a key of a Redis, over what is there: the newest row of a key is what stays.
+    """Write each row to a key in Redis, replacing the old value: the newest row of a key remains.
 
     ```python
     counts.sink_to(rh.redis.sink("redis://localhost:6379", key="page:{page}"))
     ```
 
-    Rows are seen at once. After a failure those since the last checkpoint are written again, in their
-    order: a key may show a value that it had before, until the job has come to where it was.
+    Rows are visible at once. After a failure, rows since the last checkpoint are written again, in
+    order: a key may show an earlier value until the job has caught up.
 
     Args:
         url: "redis://host:6379/0", "rediss://..." for TLS, "unix://..."; with user and password.
-        key: the key, with names of columns in braces (text, bytes or whole numbers).
-        format: of the value, such as rh.formats.json(). Without one the row is a hash, with a field for
-            each column, numbers and times as texts; a null removes the field.
-        value: the columns that are written; all but that of `delete` by default.
-        ttl: how long the key stays after its last row ("1h").
-        delete: a column of true and false: where it is true the key is deleted.
-        separators: what becomes of a row whose value holds the text that stands behind its column in
-            `key`, so that it could meet the key of another row: "refuse" it with an error, "escape" the
-            value (percent-encoded), or "keep" the key as it is. The last column may hold anything.
-        retry_for: how long a Redis that is away, or refuses for now, is tried again when the job is
-            submitted. A job that runs waits for it as long as it takes: rows are staged next to the
-            checkpoints, and other sinks continue. Each further try is counted (`retries`).
+        key: the key, with names of columns in braces (strings, bytes or whole numbers).
+        format: format of the value, such as rh.formats.json(). Without a format the row is a hash with
+            a field for each column, numbers and times as strings; a null removes the field.
+        value: the columns that are written; all except `delete` by default.
+        ttl: time to live of a key after its last row ("1h").
+        delete: a boolean column: for true the key is deleted.
+        separators: what to do with a row whose value contains the separator that follows its column in
+            `key`, so that its key could equal that of another row: "refuse" it with an error, "escape"
+            the value (percent-encoded), or "keep" the key as it is. The last column may contain
+            anything.
+        retry_for: how long to retry, when the job is submitted, if Redis is down or refuses
+            temporarily. A running job waits as long as it takes: rows are staged next to the
+            checkpoints, and other sinks continue. Each retry is counted (`retries`).
         options: further options of the client (redis-py's Connection), such as ssl_ca_certs. Their
             values are shown nowhere.
     """
@@ -104,7 +105,7 @@ def sink(
 
 @dataclass(frozen=True)
 class RedisLayout:
-    """Which commands become of a row."""
+    """Mapping of a row to commands."""
 
     key: KeyPattern
     format: Format | None
@@ -183,7 +184,7 @@ class CommandEncoder:
     def _value(self, rows: Batch, key: pa.Array) -> tuple[pa.Array, Any]:
         assert self._values is not None
         given = rows.select(self._names)
-        if self._layout.delete is not None:  # Of what is deleted the value need not have a form.
+        if self._layout.delete is not None:  # a deleted key needs no valid value
             gone = pc.fill_null(rows.column(self._layout.delete), False)
             kept = pc.invert(gone)
             places = pc.subtract(pc.cumulative_sum(kept.cast(pa.int64())), 1)

@@ -45,35 +45,37 @@ def source(
     retry_for: str = "30s",
     options: Mapping[str, Any] | None = None,
 ) -> RedisSource:
-    """Entries of Redis Streams, exactly once: the id of the last one read is in the job's checkpoints.
+    """Read entries of Redis Streams exactly once: the id of the last entry read is in the job's
+    checkpoints.
 
     ```python
     visits = rh.redis.source("redis://localhost:6379", stream="visits", schema=Visit)
     ```
 
     Each stream is a split: its watermark and its lateness are its own. There is no consumer group, and
-    nothing is acknowledged: entries stay until somebody trims the stream.
+    nothing is acknowledged: entries remain until the stream is trimmed.
 
     Args:
         url: as in `rh.redis.sink`.
-        stream: the key of a stream, or several. They must be there.
-        schema: a dataclass or a pyarrow.Schema: the fields of an entry, as texts; others are ignored.
+        stream: the key of a stream, or several. They must exist.
+        schema: a dataclass or a pyarrow.Schema: the fields of an entry, as strings; other fields are
+        ignored.
         format: with one, the rows are in the single field `payload`.
         payload: the name of that field.
-        id: the name of a column, text, for the id of the entry, which is not among the fields.
-        start: where to begin, in a job that begins with nothing: "earliest", "latest" (behind what is
-            there when the job is submitted), an id ("1700000000000-0"), or a moment (a datetime, or ms
-            since the epoch), with the first entry at or after it.
-        end: where to end; such a source is bounded, and may be read in batch. "latest" is what is there
-            when the job is submitted. The entry at an id or a moment is not read any more.
-        on_trimmed: what becomes of a job whose place in a stream was trimmed away or deleted, so that
-            entries behind it may be lost: "fail", or "continue" with the first that is there, counted
-            as `trimmed`.
-        on_error: what an entry does that does not fit the schema: "fail" the job with stream and id, or
-            "skip", which counts it (`skipped`) and gives it to the side output "rejected".
-        poll_every: how often a stream is asked for more when all is read.
-        retry_for: how long a Redis that is away is tried again (`retries`) before the job fails, and is
-            restarted by its strategy.
+        id: the name of a string column for the entry's id, which is not one of the fields.
+        start: start of a job without a checkpoint: "earliest", "latest" (after the last entry when the
+            job is submitted), an id ("1700000000000-0"), or a point in time (a datetime, or ms since
+            the epoch), which means the first entry at or after it.
+        end: end of the input, exclusive; such a source is bounded and may be read in batch. "latest" is
+            the end when the job is submitted.
+        on_trimmed: what to do if the job's position in a stream was trimmed or deleted, so that later
+            entries may be lost: "fail", or "continue" with the first available entry, counted as
+            `trimmed`.
+        on_error: what to do with an entry that does not fit the schema: "fail" the job with stream and
+            id, or "skip" it, which counts it (`skipped`) and emits it to the side output "rejected".
+        poll_every: interval at which a fully read stream is polled for more entries.
+        retry_for: how long to retry (`retries`) if Redis is down, before the job fails and is restarted
+            by its strategy.
         options: further options of the client (redis-py's Connection). Their values are shown nowhere.
     """
     client()
@@ -130,7 +132,7 @@ class RedisSource(Source):
     start: str
     end: str | None
     continues: bool
-    """Where a stream was trimmed."""
+    """Whether to continue after a stream was trimmed."""
     poll_every_us: int
     retry_for_ms: int
     schema: pa.Schema = field(init=False)
@@ -173,7 +175,7 @@ class RedisSource(Source):
         return Split(name, msgspec.msgpack.encode(made))
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """What is known ends where it was to end. A stream that was added is read from its start."""
+        """Known splits keep their ends. A stream that was added is read from its start."""
         return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

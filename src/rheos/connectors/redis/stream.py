@@ -1,8 +1,8 @@
-"""Reads one stream of a Redis.
+"""Reader of one Redis stream.
 
-No entry is left out in silence: what is read begins *at* the last entry that was given, which must be
-there still. As streams are trimmed from their beginning, what is behind it is then there, too. Before
-the first entry is given, the one before the split's begin stands for it.
+The reader never skips an entry silently: each read begins *at* the last returned entry, which must
+still exist. As streams are trimmed from the beginning, all later entries then exist, too. Before the
+first entry is returned, the entry before the split's start has this role.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from rheos.core.protocol.ports import Completion
 
 _CHUNK_ENTRIES = 2048
 _CHUNK_BYTES = 8 << 20
-"""About: Redis is asked for a number of entries, which goes by the sizes of the last ones."""
+"""Approximate size of a chunk. The number of entries requested depends on the sizes of the last ones.
+"""
 _FIRST_ENTRIES = 16
 _GROWTH = 4
 _SAMPLED = 64
@@ -65,7 +66,7 @@ class StreamPosition(msgspec.Struct, frozen=True, array_like=True):
     after: str | None = None
     """The last entry that was given as a whole."""
     rows: int = 0
-    """Of the one behind it, given already."""
+    """Number of rows of the next entry that were already returned."""
     partly: str | None = None
     """The id of that one, if rows of it were given."""
 
@@ -102,7 +103,7 @@ class StreamReader(SplitReader):
         self._doing = f"the stream {split.stream!r} cannot be read"
         self._position = StreamPosition(split.after) if position is None else _decoder.decode(position)
         self._entries = [StreamEntries(options)]
-        """Who takes it from here closes it."""
+        """A list, so that whoever pops the connection closes it."""
         self._payloads = decoding.decoder()
         self._read_to = _id(self._position.after)
         self._partly = _id(self._position.partly)
@@ -201,7 +202,7 @@ class StreamReader(SplitReader):
         return chunk.rows.slice(begin, self._row - begin)
 
     def _reject(self, chunk: EntryChunk, before: int) -> None:
-        """The bad entries before that place: with the rows that they lie among."""
+        """Reject the bad entries before that place, along with the rows around them."""
         bad = []
         while self._bad < len(chunk.bad) and chunk.bad[self._bad][0] < before:
             bad.append(chunk.bad[self._bad])
@@ -258,7 +259,7 @@ class StreamReader(SplitReader):
 
     def _lost(self, what: str) -> InputError:
         return InputError(
-            f"{what}, {self._place()}: entries behind that may be lost",
+            f"{what}, {self._place()}: later entries may be lost",
             hint="trim a stream later than it is read; to go on with the first entry that is there, "
             'write on_trimmed="continue"; or begin anew, without a checkpoint',
         )
@@ -275,7 +276,9 @@ class StreamReader(SplitReader):
 
 
 def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
-    """How many to ask for, by the size of some of these, so that they are about `_CHUNK_BYTES`."""
+    """Return how many entries to request, by the size of a sample of these, to get about
+    `_CHUNK_BYTES`.
+    """
     some = entries[:: len(entries) // _SAMPLED + 1]
     sizes = [len(name) + len(value) for entry in some for name, value in entry.fields.items()]
     fitting = _CHUNK_BYTES * len(some) // max(sum(sizes), 1)

@@ -1,8 +1,8 @@
-"""Values as Redis holds them, which is bytes: texts and bytes as they are, others as a text.
+"""Values as Redis stores them: strings and bytes unchanged, other types as strings.
 
     true    -7    0.1    2026-03-01    12:30:15.123456    2026-03-01 12:30:15.123456Z
 
-Numbers are such that HINCRBY and HINCRBYFLOAT take them.
+HINCRBY and HINCRBYFLOAT accept the numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_fields(schema: Iterable[pa.Field]) -> None:
         if not any(is_a(field.type) for is_a in _HELD):
             raise SchemaError(
                 f"column {field.name!r} of type {field.type} cannot be a field in Redis",
-                hint="make it a number, a text or a time, or use a format with nested values: "
+                hint="make it a number, a string or a time, or use a format with nested values: "
                 "format=rh.formats.json()",
             )
 
@@ -84,7 +84,7 @@ def from_bytes(
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Of `binary`. Raises ArrowInvalid."""
+    """Cast values of type `binary`. Raises ArrowInvalid."""
     if is_bytes(kind):
         return values.cast(kind)
     text = values.cast(pa.string())

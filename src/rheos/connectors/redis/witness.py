@@ -21,7 +21,7 @@ _RUN_ID = re.compile(rb"run_id:(\w+)")
 
 
 class Witness:
-    """What one writer knows of the server: its run, and rows that it has confirmed."""
+    """A writer's knowledge of the server: its run id, and rows that it has confirmed."""
 
     def __init__(self, keys: Callable[[Batch], list[bytes]]) -> None:
         """`keys` returns the keys of rows in Redis, except for those that may be gone rightly."""

@@ -68,7 +68,9 @@ class LineCutter:
         return self._fit(ended)
 
     def end(self) -> list[bytes]:
-        """What has come behind the last line end, where nothing more will; none if it is empty."""
+        """Return the bytes after the last line end, once no more will follow; nothing if there are
+        none.
+        """
         begun, self._begun, self._skips = bytes(self._begun), bytearray(), False
         return self._fit([begun]) if begun else []
 

@@ -19,7 +19,7 @@ from rheos.core.site import located_at_call
 from rheos.formats import text
 
 _HELD_BYTES = 1 << 20
-"""Of lines that wait: so much may be in a checkpoint."""
+"""Maximum size of buffered lines, which a checkpoint may contain."""
 
 
 @located_at_call
@@ -30,34 +30,34 @@ def source(
     schema: Any = None,
     on_error: OnError = "fail",
 ) -> SocketSource:
-    """Lines that a TCP server writes to whoever connects, such as `nc -lk 9999`. For demonstrations: a
+    """Read lines that a TCP server writes to each client, such as `nc -lk 9999`. For demonstrations: a
     socket cannot be read again.
 
     ```python
     words = env.from_source(rh.socket.source("localhost:9999"))
     ```
 
-    Each line that has come when a checkpoint is taken is given once, also after a failure or a stop.
-    What comes after the job's last checkpoint is given at most once. Where the connection ends or
-    cannot be made, it is tried again for ever, after 0.1 s and up to 5 s; the status counts
+    Each line that has arrived when a checkpoint is taken is emitted exactly once, even after a failure
+    or a stop. Lines after the job's last checkpoint are emitted at most once. If the connection ends or
+    cannot be made, the source retries for ever, after 0.1 s and up to 5 s; the status counts
     `connections` and `connect_failures`. A server that vanishes without closing its connection is
     noticed after a minute.
 
     Args:
         address: "host:port" of the server.
-        format: what a line is: text, in a column `value`, where none is given. JSON, CSV without a
-            header, and any other format whose payloads lie in lines.
-        schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own.
-        on_error: what a line that does not fit the schema does: "fail" the job, or "skip", which counts
-            it (`skipped`) and gives it to the side output "rejected". The same holds for a line of more
-            than 1 MB, of which nothing is kept.
+        format: format of a line; by default text, in a column `value`. Also JSON, CSV without a header,
+            and any other format whose payloads are lines.
+        schema: a dataclass or a pyarrow schema. Not needed if the format has its own columns.
+        on_error: what to do with a line that does not fit the schema: "fail" the job, or "skip" it,
+            which counts it (`skipped`) and emits it to the side output "rejected". The same holds for a
+            line of more than 1 MB, whose content is dropped.
     """
     check_on_error(on_error)
     form = text() if format is None else check_format(format)
     lies = form.in_lines
     if lies is None:
         raise ProgramError(
-            f"payloads of the format {form.name} do not lie in lines",
+            f"payloads of the format {form.name} are not lines",
             hint="write format=rh.formats.text(), json() or csv(header=False)",
         )
     if lies.header:

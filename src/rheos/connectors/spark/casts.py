@@ -41,10 +41,11 @@ def _cast_column(column: Any, field: pa.Field) -> Any:
 
 
 def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array as of a type with the same Spark type, children and all. Raises ArrowInvalid.
+    """Cast an array, including its children, to another type with the same Spark type. Raises
+    ArrowInvalid.
 
-    Arrow's own cast knows neither nested dictionaries nor records whose fields may not be null. A
-    record without fields and a bool that is true or null stand for each other.
+    Arrow's own cast supports neither nested dictionaries nor records with non-nullable fields. A record
+    without fields is converted to a bool that is true or null, and back.
     """
     if array.type == kind:
         return array

@@ -1,9 +1,9 @@
-"""What Spark computed comes to the driver whole, or not at all.
+"""Collecting a Spark result on the driver, completely or not at all.
 
-`DataFrame.collect()` ends where its stream ends: when the JVM has no memory left to serve the rows, the
-thread that does it dies, and PySpark gives those that came so far, without an error. So the last row
-that is sent is one of ours. The rows come in the order of the partitions, through one stream: where the
-last has come, all have.
+If the JVM has no memory left to serve the rows, the thread that serves them dies, and
+`DataFrame.collect()` returns the rows received so far without an error. Therefore Rheos appends a last
+row of its own. Rows arrive in the order of the partitions, through one stream: once the last row has
+arrived, all have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CollectedFrame:
     rows: Sequence[Row]
     """By their partitions, and in the order that they have there."""
     tasks: int
-    """How many partitions Spark says that it has computed."""
+    """Number of partitions that Spark reports to have computed."""
 
 
 def collected(frame: DataFrame) -> CollectedFrame:
@@ -65,7 +65,9 @@ def _with_trailer(frame: DataFrame) -> DataFrame:
 
 
 def _partitions(sent: DataFrame) -> int:
-    """Of a frame that was collected: its plan is final, and nothing runs again."""
+    """Return the number of partitions of a collected frame: its plan is final, and nothing runs
+    again.
+    """
     query: Any = sent._jdf.queryExecution()
     return int(query.toRdd().getNumPartitions())
 
@@ -73,6 +75,6 @@ def _partitions(sent: DataFrame) -> int:
 def _cut_off(rows: int) -> JobFailedError:
     return JobFailedError(
         f"of what Spark computed only {rows} rows came to the driver, and not the end",
-        hint="the JVM of Spark's driver has most likely run out of memory, and its log says so: give "
-        "it more (spark.driver.memory), or let less come to the driver",
+        hint="the JVM of Spark's driver has most likely run out of memory, see its log: raise "
+        "spark.driver.memory, or collect fewer rows",
     )

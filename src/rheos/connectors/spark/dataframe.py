@@ -26,13 +26,14 @@ from rheos.core.times import TimeColumn, is_time
 
 
 def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:
-    """The source of a DataFrame's rows. Raises ProgramError where it is none that can be read, and
-    SchemaError where a column has no type in Rheos, or the event time is none."""
+    """Create the source of a DataFrame's rows. Raises ProgramError if the DataFrame cannot be read, and
+    SchemaError if a column has no type in Rheos or the event time is not a time.
+    """
     if _checked(frame).isStreaming:
         raise ProgramError(
-            "this DataFrame is streaming, and env.from_dataframe() reads a bounded one",
-            hint="write env.from_stream(df), or rh.spark_stream(df); or give what has come so far: "
-            "spark.read instead of spark.readStream",
+            "this DataFrame is streaming, but env.from_dataframe() reads a bounded one",
+            hint="write env.from_stream(df), or rh.spark_stream(df); or read the rows that exist "
+            "now: spark.read instead of spark.readStream",
         )
     schema = _schema_of(frame)
     if event_time is not None:

@@ -55,7 +55,7 @@ from rheos.core.errors import CheckpointError, InputError, SchemaError
 from rheos.core.times import TimeColumn
 
 POSITIONS = "a DataFrame"
-"""What the splits and positions of staged rows are, whatever made them."""
+"""Description of the splits and positions of staged rows, whatever produced them."""
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16
@@ -64,7 +64,7 @@ than there are slots: as many as a single subtask reads side by side."""
 
 
 class FileAt(msgspec.Struct, frozen=True, array_like=True):
-    """A staged file where it lies: the payload of a split."""
+    """Location of a staged file: the payload of a split."""
 
     path: str
     first_ms: int | None
@@ -120,7 +120,7 @@ class StagedSource(Source):
 
 
 def file_at(folder: str, file: StagedFile) -> FileAt:
-    """Of a file of the staging in the folder."""
+    """Return the location of a staged file in the folder."""
     return FileAt(f"{folder}/{file.name}", file.first_ms, file.rows, file.size_bytes, file.checksums)
 
 
@@ -172,10 +172,10 @@ class _StagedReader(WrappedReader):
 
 
 def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -> StagedSource:
-    """The rows as they lie in the folder, written there before where they are not.
+    """Return a source of the rows staged in the folder; if they are not staged yet, stage them first.
 
-    Raises InputError where a row has no event time or the DataFrame cannot be read, SchemaError where
-    the staged rows are of other columns, CheckpointError where the folder cannot be written.
+    Raises InputError if a row has no event time or the DataFrame cannot be read, SchemaError if the
+    staged rows have other columns, CheckpointError if the folder cannot be written.
     """
     folder = folder.rstrip("/")
     try:
@@ -206,8 +206,9 @@ def stage(
     what: str = "the DataFrame",
     now_ms: int | None = None,
 ) -> Manifest:
-    """Writes the rows down, dealt out to as many files, and gives the staging that is there then: this
-    one, or that of another driver which was quicker. Raises as `staged` does, and OSError."""
+    """Write the rows to this number of files and return the staging that then exists: this one, or that
+    of another driver that was faster. Raises like `staged`, and OSError.
+    """
     system, root = url_to_fs(folder)
     staging = uuid4().hex[:12]
     task = WriteTask(f"{folder}/{staging}", schema, event_time)
@@ -303,9 +304,9 @@ def check_same(
         else:
             what = "its columns are in another order now"
     raise SchemaError(
-        f"the DataFrame is not the one whose rows this job has staged in {folder}: {what}",
-        hint="a job reads the rows that it wrote down when it was first started: give it the DataFrame "
-        "it had; to read this one instead, start a job of another name or checkpoint directory",
+        f"the DataFrame differs from the one whose rows this job has staged in {folder}: {what}",
+        hint="a job reads the rows that it staged at its first start: pass the same DataFrame; to "
+        "read this one instead, start a job with another name or checkpoint directory",
     )
 
 

@@ -1,11 +1,11 @@
-"""The manifest of a staging, and what may be removed beside it.
+"""The manifest of a staging, and the removal of leftover files.
 
     {"format": 2, "crc32": ..., "staging": {"of": ..., "staging": ..., "schema": ..., "files": [...]}}
 
-It says which folder it belongs to, and the size and checksums of each file. Nothing is opened or
-removed by a name that is not as we make them, and nothing is removed unless a manifest is sound and
-all that it lists is there. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: it is read,
-and nothing is removed on its word.
+It contains the name of its folder, and the size and checksums of each file. Rheos opens and removes
+only files whose names follow its own pattern. It removes files only if the manifest is intact and all
+listed files exist. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: Rheos reads it, but
+removes nothing based on it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class StagedFile(msgspec.Struct, frozen=True):
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     of: str
-    """The folder it lies in: its job and its operator."""
+    """Identity of its folder: job and operator."""
     staging: str
     schema: bytes
     event_time: str | None
     files: list[StagedFile]
     staged_ms: int | None = None
-    """When, of a batch of a stream."""
+    """Time of staging, for a batch of a stream."""
 
 
 class _Manifest1(msgspec.Struct, frozen=True, tag_field="version", tag=1):
@@ -67,13 +67,16 @@ _decoder_1: msgspec.json.Decoder[_Manifest1] = msgspec.json.Decoder(_Manifest1)
 
 
 def identity(root: str) -> str:
-    """What a folder is called wherever its checkpoint directory lies: `<job>/staged/<operator>`."""
+    """Return a folder's identity, independent of the place of its checkpoint directory:
+    `<job>/staged/<operator>`.
+    """
     return "/".join(root.strip("/").split("/")[-3:])
 
 
 def read_manifest(system: Any, root: str) -> Manifest | None:
-    """None where there is none. Raises UnrestorableError where it is damaged, is that of another
-    folder, or lists what is not there."""
+    """Read the manifest; None if it does not exist. Raises UnrestorableError if it is damaged, belongs
+    to another folder, or lists files that do not exist.
+    """
     try:
         data = system.cat_file(f"{root}/{MANIFEST}")
     except FileNotFoundError:
@@ -117,10 +120,10 @@ def put_if_absent(system: Any, path: str, data: bytes) -> None:
 
 
 def remove_leftovers(system: Any, root: str, manifest: Manifest) -> None:
-    """Removes what drivers that died have staged here, and tasks that Spark ran once more.
+    """Remove files staged here by drivers that died and by repeated Spark tasks.
 
-    `manifest` is as `read_manifest` gave it. What is named in another way than we name it stays, and
-    so does everything beside a manifest of format 1.
+    `manifest` is the result of `read_manifest`. Files whose names do not follow Rheos's pattern remain,
+    and so does everything next to a manifest of format 1.
     """
     if any(file.size_bytes is None for file in manifest.files):
         return
@@ -141,7 +144,7 @@ def remove_whole(system: Any, root: str, manifest: Manifest) -> None:
     with suppress(FileNotFoundError):
         system.rm_file(f"{root}/{MANIFEST}")
     for each in (folder, root):
-        # A store without folders has none to remove.
+        # An object store has no folders to remove.
         with suppress(OSError, NotImplementedError):
             system.rmdir(each)
 
@@ -163,7 +166,7 @@ def _remove_files(system: Any, folder: str, kept: frozenset[str] | set[str]) -> 
         else:
             left += 1
     if not left:
-        # A store without folders has none to remove.
+        # An object store has no folders to remove.
         with suppress(OSError, NotImplementedError):
             system.rmdir(folder)
 

@@ -1,4 +1,4 @@
-"""What Spark's tasks do of a staging: each writes its rows into one file, and says so in a line."""
+"""Spark tasks of a staging: each writes its rows to one file and reports the file in one row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUP_BYTES = 64 << 20
 LINES = (
     "name string, rows long, first_ms long, last_ms long, size_bytes long, checksums binary, bad string"
 )
-"""What a task says of its file, as Spark spells the columns."""
+"""Columns of a task's report about its file, in Spark's notation."""
 
 _LINE = pa.schema(
     {
@@ -44,7 +44,7 @@ _LINE = pa.schema(
 
 @dataclass(frozen=True)
 class WriteTask:
-    """What a task needs to write its file."""
+    """Configuration that a task needs to write its file."""
 
     folder: str
     schema: pa.Schema
@@ -71,7 +71,7 @@ def shipped(task: WriteTask) -> Any:
 
 
 def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a Spark task: writes its rows and says so in a line, where it has any."""
+    """Run in a Spark task: write its rows and report the file in one row, if it has rows."""
     import pickle
 
     from pyspark import TaskContext
@@ -161,7 +161,7 @@ class StagingWriter:
         self._file = None
 
     def finished(self) -> StagedFile:
-        """What was written, after `finish`."""
+        """Return a description of the written file, after `finish`."""
         written = self._checksums
         return StagedFile(
             self._name,
@@ -187,8 +187,10 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
-    """Parquet has no record without fields: a bool that is true or null stands for one. All may be
-    null, as Arrow's writer takes the fields of an absent record for missing ones."""
+    """Return the type in which values are stored. Parquet has no record without fields: a bool that is
+    true or null replaces it. Every field is nullable, because Arrow's writer treats the fields of an
+    absent record as missing.
+    """
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return pa.bool_()

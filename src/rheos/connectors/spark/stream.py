@@ -1,9 +1,9 @@
-"""A streaming DataFrame as a source: whatever Spark can stream.
+"""A streaming DataFrame as a source: anything that Spark can stream.
 
-What Spark streams cannot be read again from where a job was. So a query of Structured Streaming runs on
-the driver beside the job (`stream_query.py`), and writes down each micro-batch before it counts as read
-(`stream_folder.py`); the job reads what is written (`stream_lanes.py`). Why it is so, and what is late:
-`docs/decisions/streams-of-spark.md`.
+Spark's streams cannot be read again from an earlier position of a job. So a query of Structured
+Streaming runs on the driver alongside the job (`stream_query.py`), and stages each micro-batch before
+it counts as read (`stream_folder.py`); the job reads the staged batches (`stream_lanes.py`). The
+reasons, and the rules for late rows: `docs/decisions/streams-of-spark.md`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _MOST_LANES = 10_000
 def stream_settings(
     trigger: Duration, available_now: bool, lanes: int, max_unread: int, retain: Duration
 ) -> StreamSettings:
-    """Raises ProgramError where a duration is none, ConfigurationError where a number is too small."""
+    """Check the settings of a stream. Raises ProgramError for an invalid duration, and
+    ConfigurationError for a number that is out of range.
+    """
     for name, value, most in (("lanes", lanes, _MOST_LANES), ("max_unread", max_unread, 1_000_000)):
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise ConfigurationError(

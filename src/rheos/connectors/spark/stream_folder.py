@@ -1,17 +1,17 @@
-"""Where the micro-batches of a streaming DataFrame lie, beside the checkpoints of the job.
+"""Folder with the micro-batches of a streaming DataFrame, next to the checkpoints of the job.
 
-    <folder>/query/                       the checkpoint of Spark's query: how far its source is read
-    <folder>/stream.json                  which query it is, and how its rows are cut; put once
+    <folder>/query/                       the checkpoint of Spark's query: its progress
+    <folder>/stream.json                  identity of the query and division of its rows; written once
     <folder>/batches/<number>/            a staging each, as that of a DataFrame (`staging.py`); a batch
-                                          is there when its manifest is, and is never written again
-    <folder>/reached/<lane>               the batch that the lane's reader has come to
+                                          exists once its manifest does, and is never written again
+    <folder>/reached/<lane>               the current batch of the lane's reader
     <folder>/completed/<lane>             the same as of the newest checkpoint in the job's log
-    <folder>/whole.json                   how many batches there are, of a stream that has ended
+    <folder>/whole.json                   number of batches of a stream that has ended
 
-Batches are numbered as Spark numbers them, from 0 on, without a gap. Those that no checkpoint needs go
-from below; the newest stays, so that where the next one goes is always known. On `reached` and
-`completed` nothing depends but how far Spark may be ahead, and what may be removed: one that cannot be
-read is none.
+Batches have Spark's numbers, from 0 on, without a gap. Batches that no checkpoint needs are removed,
+lowest first; the newest remains, so that the next number is always known. `reached` and `completed`
+only determine how far Spark may run ahead and what may be removed: a mark that cannot be read counts as
+missing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class StreamNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job that is started again must find as it was."""
+    """Properties of the stream that a restarted job must find unchanged."""
 
     of: str
     query: str
@@ -99,7 +99,7 @@ class StreamFolder:
         self._seal("stream.json", note)
 
     def whole(self, query: str) -> int | None:
-        """How many batches there are, once the stream has ended."""
+        """Return the number of batches, once the stream has ended."""
         whole = self._sealed("whole.json", _whole_decoder)
         if whole is not None and whole.query != query:
             raise self._seal_of("whole.json").damaged("it is of another query")
@@ -118,7 +118,7 @@ class StreamFolder:
         return read_manifest(self._system, self._batch(number))
 
     def numbers(self) -> list[int]:
-        """Of the batches that are there, or begun, or not wholly removed."""
+        """Return the numbers of batches that exist, were begun, or are not completely removed."""
         self._system.invalidate_cache()
         try:
             found = self._system.ls(f"{self._root}/batches", detail=False)

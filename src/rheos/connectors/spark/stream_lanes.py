@@ -1,14 +1,14 @@
-"""How workers read the micro-batches that are staged: in lanes, each an endless split.
+"""Reading of staged micro-batches by workers: in lanes, each an endless split.
 
 Every batch was dealt out to the lanes when it was written, a file for each, in the order of event time.
 A lane's reader goes through its files, batch by batch; its position is the batch and the place in its
-file. Behind each batch it says the latest event time of the *whole* batch. So before batch n all lanes
-have reached the same time, that of the batches before it: what is late depends on which batch a row
-came in, and on nothing else.
+file. After each batch it emits the latest event time of the *whole* batch. So before batch n all lanes
+have reached the same time, that of the earlier batches: whether a row is late depends only on the batch
+in which it arrived.
 
     batch        0              1                 2
-    lane 0   12:01 12:05  |  12:07         |  (none)        each lane is at 12:07 behind batch 1,
-    lane 1   12:02        |  12:03 12:04   |  12:08         and 12:03 is late where the bound is 1 min
+    lane 0   12:01 12:05  |  12:07         |  (none)        each lane is at 12:07 after batch 1,
+    lane 1   12:02        |  12:03 12:04   |  12:08         and 12:03 is late if the bound is 1 min
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from rheos.core.errors import InputError, UnrestorableError
 from rheos.core.protocol.ports import Completion, IoExecutor
 
 _LOOK_AGAIN_US = 100_000
-"""How often a lane looks for the next batch."""
+"""Interval at which a lane looks for the next batch."""
 _CHECK_MS = 1_000
-"""How often the driver looks whether the query is alive."""
+"""Interval at which the driver checks whether the query is alive."""
 
 
 class QueryBeside(Protocol):
-    """The query beside the job, on the driver."""
+    """The query that runs alongside the job, on the driver."""
 
     def check(self) -> None: ...
     def end(self) -> None: ...
@@ -55,7 +55,7 @@ class QueryBeside(Protocol):
 class _LanePosition(msgspec.Struct, frozen=True, array_like=True):
     batch: int
     inside: bytes | None
-    """Where in the lane's file of the batch; None is its beginning."""
+    """Position in the lane's file of the batch; None is its beginning."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class StagedStream(Source):
     event_time: str | None
     lanes: int
     batches: int | None = None
-    """How many there are; None where more may come."""
+    """Number of batches; None if more may follow."""
     running: QueryBeside | None = field(default=None, compare=False, repr=False)
     """The driver's alone."""
     bounded: bool = field(default=False, init=False)
@@ -125,12 +125,12 @@ class StagedStream(Source):
 
 
 def _lane_of(name: str) -> int:
-    """Of a split's id."""
+    """Return the lane of a split, from its id."""
     return int(name.rpartition("/")[2])
 
 
 def lane_of(file: StagedFile) -> int:
-    """Which lane a file of a batch is for: the Spark partition that wrote it."""
+    """Return the lane of a batch's file: the Spark partition that wrote it."""
     return int(file.name[:5])
 
 
@@ -182,7 +182,7 @@ class _LaneReader(SplitReader):
         return manifest
 
     def _open(self, manifest: Manifest) -> bool:
-        """Opens the lane's file of the batch; False where it has none."""
+        """Open the lane's file of the batch; return False if the lane has no file in it."""
         self._last_ms = max((f.last_ms for f in manifest.files if f.last_ms is not None), default=None)
         own = [file for file in manifest.files if lane_of(file) == self._lane]
         assert len(own) < 2, (self._number, own)
@@ -218,8 +218,9 @@ class _LaneReader(SplitReader):
 
 
 def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | None:
-    """The batch, if it is there. Raises InputError where it is no more, UnrestorableError where it
-    cannot come: so that a reader never waits for what was lost."""
+    """Return the batch if it exists. Raises InputError if it was removed, and UnrestorableError if it
+    cannot appear, so that a reader never waits for a lost batch.
+    """
     manifest = folder.batch(number)
     if manifest is not None or not is_first:
         return manifest
@@ -288,4 +289,4 @@ class _LaneMarks(SourceClient):
             self._folder.mark("completed", _lane_of(id), at.batch)
 
     def close(self) -> None:
-        """What is not written yet is only that the driver waits a little longer."""
+        """Do nothing: losing unwritten marks only makes the driver wait a little longer."""

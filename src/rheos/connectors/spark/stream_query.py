@@ -1,12 +1,13 @@
-"""The query of Structured Streaming that runs on the driver beside a job, and stages its micro-batches.
+"""The query of Structured Streaming that runs on the driver alongside a job and stages its
+micro-batches.
 
-Spark hands each batch to `foreachBatch`, and enters it as done when that has returned. Here it returns
-when the batch is staged. After a failure between the two Spark gives the batch again, under its number:
-what is staged under that number stays, and nothing is written twice.
+Spark passes each batch to `foreachBatch`, and records it as done when that returns. Here it returns
+when the batch is staged. After a failure in between, Spark passes the batch again under its number: if
+that number is staged already, nothing is written again.
 
-The query is held while too many batches are staged that no reader has come to. One that dies is started
-again, from Spark's checkpoint of it; one that dies again and again, without a batch in between, fails
-the attempt with its error. If another attempt follows, that starts it again.
+The query pauses while too many staged batches wait for readers. If the query dies, it is restarted from
+Spark's checkpoint; if it dies repeatedly without completing a batch, the attempt fails with its error.
+The next attempt, if any, starts the query again.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from rheos.core.errors import (
 from rheos.core.protocol.splits import LISTING_TRIES
 
 _MAX_DEATHS = 3
-"""A query that has died so often without a batch in between is started again; then no more in the
-attempt."""
+"""Maximum number of restarts without a batch in between; after that the attempt does not restart the
+query.
+"""
 _LOOK_S = 0.1
 _REMOVED_AT_ONCE = 100
 _NOTED_WITHIN_S = 10
@@ -45,7 +47,7 @@ _NOTED_WITHIN_S = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """What the user has said of the query."""
+    """The user's settings of the query."""
 
     trigger_ms: int
     available_now: bool
@@ -72,25 +74,28 @@ class StreamQuery:
         self._folder = StreamFolder(folder)
         self._query: Any = None
         self._error: RheosError | None = None
-        """What staging has raised, in the query that runs or has died; or why none was started."""
+        """Error that staging has raised in the current or last query, or the reason why no query was
+        started.
+        """
         self._first = 0
         """The oldest batch that is there."""
         self._next = 0
-        """That which is to come."""
+        """Number of the next batch."""
         self._deaths = 0
         self._died_at = -1
         """The batch that was to come then."""
         self._failures = 0
-        """Of `check`, in a row."""
+        """Number of consecutive failures of `check`."""
         self._known = threading.Event()
-        """It is certain that the query is the one whose batches lie here."""
+        """Set once the query is known to be the one whose batches are stored here."""
         self._ended = threading.Event()
 
     # --- for the owner --------------------------------------------------------------------------------
 
     def started(self) -> StagedStream:
-        """Starts it, and says what is to be read; where only what is available now is wanted, when that
-        is staged. Raises RheosError."""
+        """Start the query and return the stream to read; with `available_now`, return after everything
+        is staged. Raises RheosError.
+        """
         try:
             return self._started()
         except OSError as error:
@@ -153,7 +158,7 @@ class StreamQuery:
             if batches is not None:
                 return self._source(note.query, batches)
         self._find_next()
-        # The job may go on from a savepoint, behind what its last run had read.
+        # The job may start from a savepoint, later than the end of its last run.
         folder.unmark("completed", settings.lanes)
         self._start()
         query = str(self._query.id)
@@ -215,10 +220,11 @@ class StreamQuery:
         assert note is not None
         if note.query != query:
             raise UnrestorableError(
-                f"what Spark had read of the stream was kept in {self._folder.query_url}, and is not "
-                "there any more: it would be read from its beginning, beside what is staged of it",
-                hint="restore that folder from a copy; or start a job of another name, which reads the "
-                "stream anew",
+                f"Spark's progress in the stream was stored in {self._folder.query_url}, which no "
+                f"longer exists: Spark would read the stream from its beginning and repeat rows that "
+                f"are already staged",
+                hint="restore that folder from a copy; or start a job with another name, which reads "
+                "the whole stream",
             )
         self._known.set()
 
@@ -285,7 +291,7 @@ class StreamQuery:
             self._take_next(frame, number)
         except BaseException as error:
             self._error = self._known_error(error, number)
-            # Spark searches the text of what is raised here, and its search fails on a long one.
+            # Spark searches the message of this error, and its search fails on a long one.
             raise JobFailedError(f"batch {number} of the stream was not staged") from None
 
     def _take_next(self, frame: Any, number: int) -> None:
@@ -343,7 +349,7 @@ class StreamQuery:
         return self._next - min(reached.get(lane, self._first) for lane in range(lanes))
 
     def _remove_read(self) -> None:
-        """What every lane has read by the newest checkpoint, and is old enough."""
+        """Remove batches that every lane has read by the newest checkpoint and that are old enough."""
         lanes = self._settings.lanes
         completed = self._folder.marks("completed", lanes)
         if len(completed) < lanes:

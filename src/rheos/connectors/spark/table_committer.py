@@ -1,16 +1,17 @@
-"""What committers of tables have in common: whose files they take, and which are cleared away.
+"""Common parts of the committers of tables: the files that they publish, and the files that they
+remove.
 
-`TransactionCommitter` is for formats with a log of their own (Delta Lake, Iceberg). An epoch, which is
-what was staged for one checkpoint, is one append there. It is known by the sink (job, operator, and log
-of the job) and the checkpoint's number, which only rises within a log (CP4):
+`TransactionCommitter` is for formats with a log of their own (Delta Lake, Iceberg). An epoch, the files
+staged for one checkpoint, is one append there. It is identified by the sink (job, operator, and log of
+the job) and the checkpoint's number, which only rises within a log (CP4):
 
-    appended, by what the table says          passed over
-    not appended, all staged files there      appended
-    not appended, and files are gone          passed over where a note says that it was appended,
+    appended, according to the table          skipped
+    not appended, all staged files exist      appended
+    not appended, and files are missing       skipped if a note records the append,
                                               otherwise lost: an error
 
-The note is an empty file beside the staged ones, written after an append and before its files go: for
-what the table says goes when its own history is cut short.
+The note is an empty file next to the staged ones, written after an append and before its files are
+removed, because the table's own record is lost when its history is truncated.
 """
 
 from __future__ import annotations
@@ -135,15 +136,18 @@ class TransactionCommitter(TableCommitter):
 
     @abstractmethod
     def _appended(self, session: SparkSession, sink: str) -> int:
-        """The highest checkpoint of the sink that the table says it has; 0 where it says nothing."""
+        """Return the highest checkpoint of the sink according to the table; 0 if the table has no
+        record.
+        """
 
     @abstractmethod
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
         """One append, that says whose it is."""
 
     def _sink(self, part: StagedPart) -> str:
-        """What the table knows the sink by. A job that begins another log counts from one again, and so
-        is another; nothing of it may be taken for published."""
+        """Return the sink's identity in the table. A job that begins another log counts from one again,
+        so it must have another identity; otherwise its epochs could appear to be published.
+        """
         log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
         return f"rheos/{part.job}/{part.operator}/{log}"
 
@@ -158,7 +162,9 @@ class TransactionCommitter(TableCommitter):
                 )
 
     def _rows(self, session: SparkSession, files: list[StagedPart]) -> DataFrame:
-        """In the order of the table's columns; null where the stream has none."""
+        """Read the files in the order of the table's columns; null for columns that the stream
+        lacks.
+        """
         staged = self.table.staging.schema
         root = self.table.location.rstrip("/")
         read = session.read.schema(spark_schema(staged)).parquet(

@@ -16,10 +16,10 @@ _WIDER = {
     "int": ("bigint",),
     "float": ("double",),
 }
-"""What a column may become on its way into the table, without a loss."""
+"""Types to which a column may be widened for the table, without loss."""
 
 _IN_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
-"""Types whose values can stand in the name of a folder."""
+"""Types whose values can be part of a folder's name."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def fitted_schema(
             )
     if partitions and set(schema.names) <= set(partitions):
         raise SchemaError(
-            f"every column of the stream is one that the table {label} is partitioned by",
-            hint="a file needs at least one column beside these",
+            f"the table {label} is partitioned by every column of the stream",
+            hint="a file needs at least one other column",
         )
     used = sql.StructType([table[name] for name in schema.names])
     of_table = {field.name: field for field in arrow_schema(used)}

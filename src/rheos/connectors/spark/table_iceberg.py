@@ -1,9 +1,10 @@
-"""Publishing to Iceberg: one append for what a checkpoint has staged, whose snapshot says whose it is.
+"""Publishing to Iceberg: one append for the files of a checkpoint, whose snapshot records the sink and
+the checkpoint.
 
-Before an append the table's snapshots are asked for the highest checkpoint of the sink. Iceberg's
-appends know no condition, so what remains is this: a driver that was replaced, lives on, and stands
-between the look and the append while its successor does both, appends an epoch a second time. A driver
-that is dead, as most that are replaced, cannot.
+Before an append, the committer reads the highest checkpoint of the sink from the table's snapshots.
+Iceberg's appends cannot be conditional. So one gap remains: if a driver that was replaced is still
+alive, and pauses between this check and its append while its successor does both, it appends an epoch a
+second time. A dead driver, the usual reason for a replacement, cannot do this.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ _PACKAGES = {
         "a catalog, spark.sql.catalog.<name>=org.apache.iceberg.spark.SparkCatalog",
     ),
 }
-"""Of each format: its name, a class of it, the package that has that, and what else it needs."""
+"""For each format: its name, one of its classes, the package with that class, and further requirements.
+"""
 
 
 _COMMITTERS: dict[TableFormat, Callable[[SparkTable], Committer]] = {
@@ -78,10 +79,10 @@ class PreparedTable(SparkTable, Sink):
 
 
 def prepared(sink: TableSink, schema: pa.Schema) -> PreparedTable:
-    """Looks at the table, makes it where there is none, and fits the stream's columns to it.
+    """Inspect the table, create it if it does not exist, and fit the stream's columns to it.
 
-    Raises SchemaError, naming the column, where they do not fit; ConfigurationError where the format is
-    not to be had in the session, or the table cannot be written.
+    Raises SchemaError, naming the column, if they do not fit; ConfigurationError if the session does
+    not provide the format, or the table cannot be written.
     """
     session = active_session(sink.describe())
     with looking(f"the table {sink.target} could not be looked at"):
@@ -101,7 +102,7 @@ def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepare
     location = found.get("Location", "")
     if not location:
         raise ConfigurationError(
-            f"the table {name} does not say where it lies", hint="write to a table with a location"
+            f"the table {name} has no location", hint="write to a table with a location"
         )
     table_schema = session.table(name).schema
     partitions: tuple[str, ...] = ()
@@ -110,8 +111,8 @@ def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepare
         if sink.partition_by and sink.partition_by != partitions:
             has = ", ".join(partitions) or "no column"
             raise SchemaError(
-                f"partition_by={list(sink.partition_by)}, and the table {name} is partitioned by {has}",
-                hint="leave partition_by out: the table says it",
+                f"partition_by={list(sink.partition_by)}, but the table {name} is partitioned by {has}",
+                hint="leave partition_by out: the table determines it",
             )
     return _prepared(sink, schema, name, format, location, table_schema, partitions)
 
@@ -140,7 +141,7 @@ def _folder(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepar
 
 
 def _read_schema(session: SparkSession, sink: TableSink, schema: pa.Schema) -> sql.StructType:
-    """What the files in the folder hold; where there is none, what will be."""
+    """Return the schema of the files in the folder; if it has no files, the schema to be written."""
     given = spark_schema(schema)
     if not _exists(session, sink.target):
         return given
@@ -158,7 +159,7 @@ def _read_schema(session: SparkSession, sink: TableSink, schema: pa.Schema) -> s
             hint="partition it as it is, or write to another folder",
         )
     found = session.read.parquet(sink.target).schema
-    # Spark guesses the types of what stands in folders' names.
+    # Spark guesses the types of values in folder names.
     guessed = {name: given[name] for name in sink.partition_by}
     return sql.StructType([guessed.get(field.name, field) for field in found.fields])
 
@@ -194,8 +195,8 @@ def require_format(session: SparkSession, format: str) -> None:
         loader.loadClass(known_class)
     except Py4JError as error:
         raise ConfigurationError(
-            f"the Spark session does not have {name}",
-            hint=f"give it the package {package}, in a version that is made for Spark "
+            f"the Spark session does not provide {name}",
+            hint=f"configure the package {package}, in a version made for Spark "
             f"{session.version}: spark.jars.packages={package}:<version>, and {settings}",
         ) from error
 
@@ -205,8 +206,8 @@ def _checked_format(session: SparkSession, sink: TableSink, provider: str, name:
         if format == provider:
             if sink.format not in (None, format):
                 raise ConfigurationError(
-                    f"format={sink.format!r}, and {name} is a {format} table",
-                    hint="leave format out: the table says it",
+                    f"format={sink.format!r}, but {name} is a {format} table",
+                    hint="leave format out: the table determines it",
                 )
             require_format(session, format)
             return format
@@ -251,7 +252,7 @@ def _create(name: str, sink: TableSink, schema: pa.Schema) -> str:
 
 
 def _described(session: SparkSession, name: str) -> dict[str, str]:
-    """What the catalog says of the table, beside its columns."""
+    """Return the catalog's details about the table, without its columns."""
     rows = collected(session.sql(f"DESCRIBE TABLE EXTENDED {name}")).rows
     begins = [i for i, row in enumerate(rows) if row[0].startswith("# Detailed Table Information")]
     return {row[0]: row[1] or "" for row in rows[begins[0] + 1 :]} if begins else {}

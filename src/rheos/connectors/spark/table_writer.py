@@ -1,7 +1,7 @@
-"""What a task does for a table: it stages Parquet files, fitted to the table's types.
+"""Tasks of a table sink: they stage Parquet files, fitted to the table's types.
 
-Files lie in the hidden folder `.rheos-staging` of the table's own, as those of `files.sink` do, so that
-a Parquet table takes them by rename. Nothing here needs Spark.
+Files are staged in the table's hidden folder `.rheos-staging`, like those of `files.sink`, so that a
+Parquet table can take them by rename. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN_PARTITIONS = 32
 """With rows of more partitions than these in one checkpoint, files are closed early."""
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""How Spark and Hive call the folder of null, and of the empty text."""
+"""Name that Spark and Hive use for the folder of null and of the empty string."""
 
 
 class StagedPart(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class StagedPart(msgspec.Struct, frozen=True):
     rows: int
     size_bytes: int
     partition: list[str | None]
-    """Of a partitioned Parquet table: the values, as text."""
+    """Values of the partition columns as strings, for a partitioned Parquet table."""
 
     @property
     def file(self) -> FileCommittable:
@@ -52,13 +52,15 @@ _part_decoder = msgspec.msgpack.Decoder(StagedPart)
 
 
 def decode_part(committable: bytes) -> StagedPart:
-    """Raises UnrestorableError where it is none, or names a file that we would not."""
+    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that Rheos would
+    not.
+    """
     return checked(committable, _part_decoder)
 
 
 @dataclass(frozen=True)
 class Staging:
-    """Where rows are staged, and as what."""
+    """Location and schema of staged rows."""
 
     table: str
     """The table's name or path, for people."""
@@ -71,7 +73,7 @@ class Staging:
 
     @property
     def stored(self) -> pa.Schema:
-        """What is in the files."""
+        """Schema of the files."""
         return pa.schema([field for field in self.schema if field.name not in self.partition_by])
 
 
@@ -171,6 +173,8 @@ def _by_partition(
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Values as they stand in names. An empty text has none, so Spark takes it for null."""
+    """Return values as they appear in folder names. An empty string has no name, so Spark treats it as
+    null.
+    """
     texts = pc.cast(column, pa.string())
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)

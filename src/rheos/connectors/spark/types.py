@@ -1,4 +1,4 @@
-"""How Spark's types map to Arrow's and back, without loss. One place for both.
+"""Mapping of Spark's types to Arrow's and back, without loss.
 
 | Spark | Arrow |
 |---|---|
@@ -30,7 +30,9 @@ from rheos.connectors.spark.casts import Rows, cast_rows
 from rheos.core.errors import SchemaError
 
 _METADATA = b"SPARK::metadata::json"
-"""Where a field of an Arrow schema keeps the metadata of Spark's; PySpark's own name for it."""
+"""Key under which a field of an Arrow schema stores the metadata of the Spark field; PySpark's own
+name.
+"""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -54,8 +56,8 @@ _PLAIN: dict[type, pa.DataType] = {
 }
 
 _REFUSED: dict[type, str] = {
-    sql.YearMonthIntervalType: 'cast it to a text: .cast("string")',
-    sql.CalendarIntervalType: 'cast it to a text: .cast("string"), or use a day-time interval',
+    sql.YearMonthIntervalType: 'cast it to a string: .cast("string")',
+    sql.CalendarIntervalType: 'cast it to a string: .cast("string"), or use a day-time interval',
     sql.VariantType: 'take values out of it with variant_get(...), or cast it: .cast("string")',
     sql.GeometryType: "make bytes of it: st_asbinary(...)",
     sql.GeographyType: "make bytes of it: st_asbinary(...)",
@@ -145,7 +147,7 @@ _PLAIN_SPARK[pa.string()] = sql.StringType
 
 
 def _spark_type(kind: pa.DataType, path: str, fold: bool) -> sql.DataType:
-    """Of a type that `spark_arrow_type` gave."""
+    """Return the Spark type for a result of `spark_arrow_type`."""
     plain = _PLAIN_SPARK.get(kind)
     if plain is not None:
         return plain()
@@ -271,7 +273,7 @@ def to_spark(rows: Rows, schema: pa.Schema | None = None) -> Rows:
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
-    """What `to_spark` gives."""
+    """Return the schema of the result of `to_spark`."""
     canonical = spark_arrow_schema(schema)
     return pa.schema([field.with_type(_wire_type(field.type)) for field in canonical])
 

@@ -1,4 +1,4 @@
-"""What Spark's Python workers lack of what a job is made of."""
+"""Modules of a job that Spark's Python workers lack."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def module_absent(module: str, python: str) -> ConfigurationError:
 
 
 def module_lacking(text: str) -> ConfigurationError | None:
-    """From the text of Spark's exception, where a worker lacks a module before it can run a task of
-    Rheos: PyArrow, which Spark itself asks for."""
+    """Translate Spark's error if a worker lacks a module before it can run a task of Rheos, such as
+    PyArrow, which Spark itself needs.
+    """
     found = _LACKS.search(text)
     return None if found is None else module_absent(found[1], _python_of_workers())
 

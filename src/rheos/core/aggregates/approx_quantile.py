@@ -101,7 +101,7 @@ def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0
     if not qs or not all(
         isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1 for each in qs
     ):
-        raise ProgramError(f"a quantile lies between 0 and 1, not at {q!r}")
+        raise ProgramError(f"a quantile must be between 0 and 1, not {q!r}")
     if not _LEAST_ERROR <= error <= _MOST_ERROR:
         raise ProgramError(
             f"error={error!r} is not from {_LEAST_ERROR} to {_MOST_ERROR}",

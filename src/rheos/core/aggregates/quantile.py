@@ -52,5 +52,5 @@ class Quantile(Agg):
 def quantile(column: str, q: float) -> Agg:
     """The exact q-quantile (0 <= q <= 1) with linear interpolation: float64."""
     if not 0 <= q <= 1:
-        raise ProgramError(f"a quantile lies between 0 and 1, not at {q}")
+        raise ProgramError(f"a quantile must be between 0 and 1, not {q}")
     return Quantile(column, q)

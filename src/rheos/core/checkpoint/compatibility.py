@@ -203,8 +203,8 @@ _WHAT = {
     Verdict.NEW: "open windows lack what a new aggregate needs",
 }
 _HINT = {
-    Verdict.UNREADABLE: "keep what was declared; or give the operator another uid and add "
-    "--allow-dropped: it then starts empty, and what it kept is left behind",
+    Verdict.UNREADABLE: "keep the old declaration; or change the operator's uid and add "
+    "--allow-dropped: the operator then starts empty and its old state is dropped",
     Verdict.DROPPED: "if that is meant, add --allow-dropped",
     Verdict.NEW: "add --new-aggregates null, and the new aggregate is null for windows that have rows "
     "from before the upgrade; or --new-aggregates since, and it is the value of the rows since then. "
@@ -349,9 +349,7 @@ def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
         text = "has no time to live any more, and what is stored is written with one"
         return [Change("ttl", Verdict.UNREADABLE, text)]
     if old.time != new.time:
-        text = (
-            f"went by {old.time}, goes by {new.time}: what is stored has the times of the other clock"
-        )
+        text = f"used {old.time}, now uses {new.time}: the stored times belong to the other clock"
         return [Change("ttl", Verdict.UNREADABLE, text)]
     if old.ms == new.ms:
         return []

@@ -164,8 +164,8 @@ def check_fits(
         if not upgrade.allow_dropped:
             raise CheckpointError(
                 f"{what} holds state of operators that the program no longer has: {names}",
-                hint="if an operator has another uid now, add --rename OLD=NEW; to drop this state "
-                "behind, add --allow-dropped. Operators with a uid are found again when the program "
+                hint="if an operator has another uid now, add --rename OLD=NEW; to drop this state, "
+                "add --allow-dropped. Operators with a uid are found again when the program "
                 "changes",
             )
     changed = target_refusal(entry.targets, shape.targets, shape.operators, what)

@@ -23,7 +23,7 @@ def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
         return "it goes back to lower checkpoint ids (CP4)"
     if isinstance(after, AttemptStarted):
         if after.attempt <= before.attempt:
-            return f"it claims attempt {after.attempt} behind attempt {before.attempt} (CP6)"
+            return f"it claims attempt {after.attempt} after attempt {before.attempt} (CP6)"
         return None
     if isinstance(before, JobFinished):
         return "the job has finished before it (CP9)"
@@ -35,10 +35,10 @@ def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
             if isinstance(before, CheckpointCompleted) and before.final:
                 return "the final checkpoint is before it (CP9)"
             if last is not None and after.checkpoint <= last:
-                return f"checkpoint {after.checkpoint} is behind checkpoint {last} (CP4)"
+                return f"checkpoint {after.checkpoint} is recorded after checkpoint {last} (CP4)"
         case JobFinished():
             if after.checkpoint != last:
-                return f"the job ends with checkpoint {after.checkpoint}, behind {last} (CP9)"
+                return f"the job ends with checkpoint {after.checkpoint}, after {last} (CP9)"
     return None
 
 

@@ -69,7 +69,7 @@ def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | 
     if not 0 <= handle.subtask < parallelism:
         return f"{of} is of subtask {handle.subtask}, and there were {parallelism}"
     if handle.path and not is_below(handle.path, folder):
-        return f"{of} lies in {handle.path!r}, which is no file of ours below {folder!r}"
+        return f"{of} refers to {handle.path!r}, which is not a state file below {folder!r}"
     if (handle.mode is PartMode.FILE) != bool(handle.file) or (
         handle.file and not is_component(handle.file)
     ):

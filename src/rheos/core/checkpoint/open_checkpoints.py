@@ -105,7 +105,7 @@ class OpenCheckpoints:
     ) -> OpenCheckpoint:
         assert self._next <= self._reserved_to, "CP4: the log has reserved the id"
         opened = OpenCheckpoint(self._next, now_ms, final, savepoint)
-        assert not (opened.alone and self._open), "CP15: it stands alone"
+        assert not (opened.alone and self._open), "CP15: it must be the only open checkpoint"
         self._next = CheckpointId(self._next + 1)
         self._open[opened.id] = opened
         self._plan_next(now_ms)

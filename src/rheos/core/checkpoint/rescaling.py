@@ -28,7 +28,8 @@ def refusal(
         return ConfigurationError(
             f"the job cannot run with parallelism {wanted}: its max_parallelism is "
             f"{shape.max_parallelism}",
-            hint="max_parallelism is fixed for the life of a job's state; give no more than that",
+            hint="max_parallelism is fixed for the life of a job's state; choose a parallelism up to "
+            "that",
         )
     if slots is not None and wanted > slots:
         return ConfigurationError(

@@ -30,8 +30,8 @@ def target_refusal(
             return UnrestorableError(
                 f"{before.name} {before.label} has changed since {since}: {'; '.join(changes)}",
                 operator=names.get(operator, operator),
-                hint=f"change the {before.name} back; or, where the program was changed with it, give "
-                "the sink another uid, so that it starts over",
+                hint=f"change the {before.name} back; or, if the program has changed too, change the "
+                f"sink's uid, so that it starts over",
             )
     return None
 

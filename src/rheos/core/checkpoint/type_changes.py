@@ -228,7 +228,7 @@ def _records(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     found += [_gained(field, path) for name, field in after.items() if name not in before]
     kept = [name for name in before if name in after]
     if kept != [name for name in after if name in before]:
-        text = "its fields stand in another order"
+        text = "its fields are in another order"
         found.append(Change(path, Verdict.MIGRATES, text, rewrites=True))
     return found
 
@@ -254,7 +254,7 @@ def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
             )
             found.append(Change(here, Verdict.MIGRATES if wide else Verdict.UNREADABLE, text))
     if not found:
-        text = "its columns stand in another order"
+        text = "its columns are in another order"
         found.append(Change(path, Verdict.UNREADABLE, text))
     return found
 
@@ -263,7 +263,7 @@ def _gained(field: FieldShape, path: str) -> Change:
     here = _inside(path, field.name)
     if field.required:
         text = "is new and has no default: what is stored cannot be completed"
-        fix = f"give the new field {field.name!r} a default, which what is stored then gets"
+        fix = f"add a default to the new field {field.name!r}; stored values then receive it"
         return Change(here, Verdict.UNREADABLE, text, fix=fix)
     return Change(here, Verdict.MIGRATES, "is new: what is stored gets its default", rewrites=True)
 

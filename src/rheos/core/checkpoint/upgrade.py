@@ -51,7 +51,7 @@ def under_new_ids(
         if old in known and (new in known or new in ids.values()):
             raise CheckpointError(
                 f"{what} has both {old!r} and {new!r}: two operators cannot become one",
-                hint=f"leave out --rename {old}={new}, or give the operator a uid that is new",
+                hint=f"leave out --rename {old}={new}, or choose a uid that is new",
             )
         if old in known:
             ids[old] = new

@@ -106,7 +106,7 @@ class Expressions:
             return self.scope.variable(node.id, node.lineno)
         given = self.around.find(node.id)
         if given is MISSING:
-            raise self.refused(f"the name {node.id!r} stands for nothing", node)
+            raise self.refused(f"the name {node.id!r} is not defined", node)
         return self.constant(given, node.lineno)
 
     def _attribute(self, node: ast.Attribute) -> Value:

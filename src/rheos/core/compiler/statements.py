@@ -224,7 +224,7 @@ class Statements:
             raise CannotCompile(
                 "an event-time timer is registered on a stream that has no event time",
                 line,
-                "give the source a watermark, or use register_processing",
+                "set watermark= on the source, or use register_processing",
             )
         value = self.expressions.value(time)
         if value.kind != "int":

@@ -21,7 +21,7 @@ def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
         return schema_of(schema), schema
     raise SchemaError(
         f"{schema!r} is not a schema",
-        hint="give a dataclass, or a pyarrow.Schema, that describes a row",
+        hint="pass a dataclass or a pyarrow.Schema that describes a row",
     )
 
 
@@ -63,13 +63,13 @@ def check_changes_key(what: str, named: Sequence[str], key: Sequence[str], delet
     does, and nothing else. Raises ProgramError."""
     if set(named) != set(key):
         raise ProgramError(
-            f"the rows are changes of a table by {', '.join(key)}, and the sink writes by "
+            f"the rows are changes of a table with the key {', '.join(key)}, but the sink writes by "
             f"{', '.join(named) or 'no key'}",
-            hint=f"give the sink that key ({what}=), or make the changes of a table by the sink's: "
+            hint=f"set that key on the sink ({what}=), or make a changelog with the sink's key: "
             ".upserts(key=...)",
         )
     if delete is not None:
         raise ProgramError(
-            f"the column {delete!r} says what is deleted, and so do the changes of the table",
+            f"the column {delete!r} marks deletions, but the changes of the table already do",
             hint="leave it out",
         )

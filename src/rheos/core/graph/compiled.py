@@ -105,8 +105,8 @@ def _text(cls: type, method: Any) -> MethodText:
         file = inspect.getsourcefile(method) or "<unknown>"
     except (OSError, TypeError) as error:
         raise ProgramError(
-            f"the text of {cls.__name__}.{method.__name__} is not to be had, and it is what is "
-            f"compiled: {error}",
+            f"the source code of {cls.__name__}.{method.__name__}, which is needed to compile it, is "
+            f"not available: {error}",
             hint="write the class in a file or a notebook's cell",
         ) from None
     return MethodText(file, first, textwrap.dedent("".join(lines)))

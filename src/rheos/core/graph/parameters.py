@@ -37,7 +37,7 @@ class Parameters(Mapping[str, Any]):
     def __init__(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
         for name in values:
             if not isinstance(name, str) or not name.strip():
-                raise ProgramError(f"the name of a parameter is a text that is not empty, not {name!r}")
+                raise ProgramError(f"the name of a parameter must be a non-empty string, not {name!r}")
         self._values = dict(values)
         self.over: Mapping[str, Any] = {}
         """Values of the command line that override the program's own."""
@@ -49,7 +49,7 @@ class Parameters(Mapping[str, Any]):
             meant = f"is {close[0]!r} meant? " if close else ""
             raise ConfigurationError(
                 f"the job has no parameter {name!r}",
-                hint=f"{meant}give it by rh.Environment(parameters={{{name!r}: ...}}), or "
+                hint=f"{meant}set it by rh.Environment(parameters={{{name!r}: ...}}), or "
                 f"`rheos run --param {name}=...`; there are: {known}",
             )
         return self._values[name]
@@ -83,7 +83,7 @@ class Parameters(Mapping[str, Any]):
     def text(self, name: str, default: T) -> str | T: ...
     def text(self, name: str, default: Any = _MISSING) -> Any:
         """The value as text. Without `default`, a missing one raises ConfigurationError."""
-        return self._read(name, default, "a text", _text)
+        return self._read(name, default, "a string", _text)
 
     @overload
     def int(self, name: str) -> _Int: ...
@@ -133,8 +133,8 @@ class Parameters(Mapping[str, Any]):
             return read(value)
         except (ValueError, TypeError, ProgramError):
             raise ConfigurationError(
-                f"the parameter {name!r} is to be {kind}, and is {value!r}",
-                hint=f"give it by `rheos run --param {name}=...`, or rh.Environment(parameters=...)",
+                f"the parameter {name!r} must be {kind}, not {value!r}",
+                hint=f"set it by `rheos run --param {name}=...`, or rh.Environment(parameters=...)",
             ) from None
 
 

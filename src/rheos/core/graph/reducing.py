@@ -33,11 +33,11 @@ def reducing(expr: pl.Expr) -> Agg:
     columns = expr.meta.root_names()
     if expr.meta.has_multiple_outputs() or any("*" in name or name.startswith("^") for name in columns):
         raise ProgramError(
-            f"{spelled} stands for several columns", hint="write an expression for each of them"
+            f"{spelled} expands to several columns", hint="write an expression for each of them"
         )
     if not expr.meta.is_scalar():
         raise ProgramError(
-            f"{spelled} does not give one value for a window's rows",
+            f"{spelled} does not reduce a window's rows to one value",
             hint="write an expression that reduces, such as col('ms').max(), or gather the values into "
             "a list: .implode()",
         )
@@ -58,8 +58,8 @@ def _refuse_chance(part: Tree, spelled: str) -> None:
     match part:
         case {"Function": {"function": {"Random": {"seed": None}}}}:
             raise ProgramError(
-                f"{spelled} is random: it would give something else when rows are read again",
-                hint="give it a seed=",
+                f"{spelled} is random: its result would differ when rows are read again",
+                hint="set seed=",
             )
         case {"Function": {"function": {"Mode": {"maintain_order": False}} | {"Unique": False}}}:
             raise ProgramError(

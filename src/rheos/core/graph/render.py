@@ -68,7 +68,7 @@ def spell_watermark(watermark: Watermark) -> str:
     idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
     ahead = f", at most {watermark.max_ahead} ahead" if watermark.max_ahead is not None else ""
     drift = f", at most {watermark.max_drift} apart" if watermark.max_drift is not None else ""
-    behind = f"at most {watermark.bound} behind"
+    behind = f"at most {watermark.bound} late"
     if watermark.when is not None:
         behind += f" the latest row with {watermark.when}"
     if watermark.generated_by is not None:

@@ -110,9 +110,9 @@ class StateDeclaration:
     def _no_key(self) -> NoReturn:
         if not self.name:
             raise StateAccessError(
-                "state was used that is no attribute of a class",
+                "the state is used without being an attribute of a class",
                 site=self.site,
-                hint="declare it as an attribute of the keyed function's class, beside the methods",
+                hint="declare it as an attribute of the keyed function's class, next to the methods",
             )
         raise StateAccessError(
             f"state {self.name!r} was used outside {self._used_in}",

@@ -49,7 +49,7 @@ def count(n: int) -> Trigger:
     """Fires with every n-th record of the window."""
     if not isinstance(n, int) or n < 1:
         raise ProgramError(
-            f"count({n!r}) fires with every so many records: a whole number from 1 on", site=call_site()
+            f"count({n!r}) must take a whole number of records, at least 1", site=call_site()
         )
     return CountTrigger(n)
 
@@ -109,7 +109,9 @@ def _interval(every: Duration) -> int:
     ms = duration_ms(every)
     if ms <= 0:
         raise ProgramError(
-            f"a trigger fires every so often, not every {every!r}", site=call_site(), hint='write "10s"'
+            f"the interval of a trigger must be positive, not {every!r}",
+            site=call_site(),
+            hint='write "10s"',
         )
     return ms
 

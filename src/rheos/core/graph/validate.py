@@ -65,9 +65,7 @@ def check_columns(schema: pa.Schema) -> None:
     for field in schema:
         name = field.name
         if name in seen:
-            raise SchemaError(
-                f"two columns have the name {name!r}", hint="give one of them another name"
-            )
+            raise SchemaError(f"there are two columns named {name!r}", hint="rename one of them")
         seen.add(name)
         wrong = "" if not name else next(filter(_is_pattern, [name, *_names_within(field.type)]), None)
         if wrong is not None:
@@ -183,15 +181,15 @@ def check_event_time(type: StreamType, what: str) -> None:
     """The stream has event time, which `what` needs."""
     if not type.event_time:
         raise ProgramError(
-            f"{what} needs event time, and this stream has none",
-            hint="give the source a watermark: env.from_source(source, "
+            f"{what} needs event time, but this stream has no event time",
+            hint="set watermark= on the source: env.from_source(source, "
             'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column"))',
         )
     if type.time_changed is not None:
         raise ProgramError(
-            f"{what} would go by the event time that the rows had before: {type.time_changed}",
+            f"{what} would use the event time that the rows had before: {type.time_changed}",
             hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
-            "behind it; for the old ones give the column that it makes another name",
+            "after it; for the old ones rename the column that it makes",
         )
 
 
@@ -202,17 +200,17 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
         at = node(port.node)
         if port.broadcast or port.dealt not in (None, RowDistribution.FORWARD):
             raise ProgramError(
-                "event time is given where the source's rows are read, and these are dealt out anew "
-                f"behind {at.name!r}",
+                f"event time is assigned where the source's rows are read, but these rows are "
+                f"redistributed after {at.name!r}",
                 hint="write with_event_time(...) before broadcast(), rebalance() and the like",
             )
         source = at.spec.reads_from
         if source is not None and port.tag == MAIN:
             if not capabilities.allows_event_time(source):
                 raise ProgramError(
-                    f"event time is given behind {at.name!r}, whose splits come along together only by "
-                    "the one that it is read with",
-                    hint="compute the time in Spark, df.withColumn(...), and give the watermark where "
+                    f"event time is assigned after {at.name!r}, whose splits are aligned only by the "
+                    f"watermark set where it is read",
+                    hint="compute the time in Spark, df.withColumn(...), and set the watermark where "
                     "the stream is read: env.from_stream(df, watermark=...)",
                 )
             return
@@ -223,8 +221,9 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
             elif any(input.keys for input in at.inputs):
                 where = "before key_by(...), or in another program that reads what this one writes"
             raise ProgramError(
-                f"event time is given behind a source, and these rows come from {at.name!r}",
-                hint=f"give it {where}",
+                f"event time is assigned directly after a source, but these rows originate at "
+                f"{at.name!r}",
+                hint=f"assign it {where}",
             )
         (port,) = at.inputs
 
@@ -303,8 +302,8 @@ def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
         if of_first.event_time != other.event_time:
             timed, bare = (first, name) if of_first.event_time else (name, first)
             raise ProgramError(
-                f"cannot unite {first!r} and {name!r}: {timed!r} has event time and {bare!r} has not",
-                hint=f"give the source of {bare!r} a watermark too",
+                f"cannot unite {first!r} and {name!r}: {timed!r} has event time, but {bare!r} does not",
+                hint=f"set watermark= on the source of {bare!r}, too",
             )
 
 
@@ -319,13 +318,13 @@ def _difference(first: str, a: pa.Schema, second: str, b: pa.Schema) -> str | No
                 f"column {name!r} is {a.field(name).type} in {first!r} "
                 f"and {b.field(name).type} in {second!r}"
             )
-    return "their columns stand in different orders" if a.names != b.names else None
+    return "their columns are in different orders" if a.names != b.names else None
 
 
 def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
     """No other operator of the program has the uid."""
     if not uid or not isinstance(uid, str):
-        raise ProgramError(f"a uid is a text that is not empty, not {uid!r}")
+        raise ProgramError(f"a uid must be a non-empty string, not {uid!r}")
     for other in nodes:
         if other.uid == uid and other.id != node:
             raise ProgramError(
@@ -340,8 +339,8 @@ def check_width(node: Node | None, parallelism: int) -> int:
         raise ProgramError(f"a parallelism is a whole number of at least 1, not {parallelism!r}")
     if node is not None and node.spec.is_union:
         raise ProgramError(
-            "a union is no operator: what reads it reads its inputs",
-            hint="set the parallelism of the operator behind it",
+            "a union is not an operator: its readers read its inputs directly",
+            hint="set the parallelism of the operator after it",
         )
     return parallelism
 
@@ -378,7 +377,7 @@ def check_graph(graph: Graph) -> None:
     """Check the program as a whole: it has a sink, and its uids are unique."""
     if not any(node.spec.writes_to is not None for node in graph.nodes):
         raise ProgramError(
-            "the program has no sinks, so nothing would come of it",
+            "the program has no sinks, so it would produce nothing",
             hint="end a stream with .sink_to(...), .print() or .collect(...)",
         )
     for node in graph.nodes:

@@ -224,7 +224,8 @@ class Sliding(_OnGrid):
             return
         if self.slide_ms <= 0:
             raise ProgramError(
-                f"a window must start every so often, not every {self.slide_ms} ms: {self!r}",
+                f"a window cannot start every {self.slide_ms} ms; the interval must be positive: "
+                f"{self!r}",
                 hint='write rh.Sliding("1h", every="10m")',
             )
         if self.slide_ms > self.size_ms and not self.gaps:

@@ -58,7 +58,9 @@ def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
         return f"workers report no figure {reading.figure[:MAX_NAME]!r}"
     labels = figure.scope.labels[:-1]
     if len(labels) != len(reading.at):
-        return f"{figure.name} has {len(labels)} labels beside the subtask, not {len(reading.at)}"
+        return (
+            f"{figure.name} has {len(labels)} labels in addition to the subtask, not {len(reading.at)}"
+        )
     for label, value in zip(labels, reading.at, strict=True):
         if not _is_known(label, value, shape):
             return f"{figure.name} is of {label} {value[:MAX_NAME]!r}, which the plan does not have"

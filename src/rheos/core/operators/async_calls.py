@@ -217,8 +217,8 @@ class AsyncCalls:
                         site=located.site,
                         operator=self._ctx.name,
                         record=shown(row),
-                        hint="does what it asks answer? retries= says how often it is tried again; the "
-                        "job is restarted by its strategy",
+                        hint="check that the service answers; retries= sets the number of retries; "
+                        "the job is restarted by its strategy",
                         detail=located.detail,
                     ) from error
                 self._ctx.count("retries")
@@ -277,8 +277,8 @@ class AsyncCalls:
     def _timed_out(self, row: Any, frames: list[FrameSummary]) -> RheosError:
         what = f"a call was not answered within {self._timeout_s:g} s"
         hint = (
-            "does what it asks answer? timeout= says how long a call may take, with its retries; "
-            "on_timeout= gives a result instead"
+            "check that the service answers; timeout= limits a call including its retries; "
+            "on_timeout= returns a result instead"
         )
         if self._on_timeout is not None:
             what = f"{len(self._stuck)} calls that were not answered in time go on, though cancelled"

@@ -49,7 +49,7 @@ class RowKeys:
         if self._stamps is None:
             raise StateAccessError(
                 "the stream has no event time, so its rows have no timestamps",
-                hint="give its source a watermark: watermark=rh.Watermark.bounded_out_of_orderness("
+                hint="set watermark= on its source: watermark=rh.Watermark.bounded_out_of_orderness("
                 '"5s", on="the time column")',
             )
         return self._stamps
@@ -180,7 +180,7 @@ class ColumnHandle:
             else:
                 strings = pa.array(values, pa.string())
         except (pa.ArrowException, TypeError) as error:
-            raise self._wrong(f"what is none: {error}") from None
+            raise self._wrong(f"an invalid value: {error}") from None
         if strings.null_count:
             raise self._wrong("nulls")
         return texts.of_column(strings)

@@ -164,13 +164,14 @@ class CallOperator(RichFunctionOperator):
             raise raised from error
         if not isinstance(given, wanted):
             raise self._failed(
-                f"{self._name}() gave {type(given).__name__}, and should give a {wanted.__name__}", None
+                f"{self._name}() returned {type(given).__name__}, but must return a {wanted.__name__}",
+                None,
             )
         made: pa.Array = arrow_column(given) if isinstance(given, pl.Series) else given
         if len(made) != batch.num_rows:
             raise self._failed(
-                f"{self._name}() gave {len(made)} values for {batch.num_rows} rows",
-                "give a value for each row, in their order",
+                f"{self._name}() returned {len(made)} values for {batch.num_rows} rows",
+                "return one value per row, in the same order",
             )
         table = pa.table({field.name: made})
         return given_columns(table, pa.schema([field]), self._name, self._failed)[0]

@@ -257,7 +257,7 @@ class Calls:
             site=self.ctx.site,
             operator=self.ctx.name,
             record=shown(self._cause(call)[0]),
-            hint="give the source of that input a watermark, too",
+            hint="set watermark= on the source of that input, too",
         )
 
     def _cause(self, call: int) -> tuple[Any, Any]:

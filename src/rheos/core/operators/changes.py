@@ -39,6 +39,6 @@ def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> I
         operator=ctx.name,
         record=shown(record),
         key=", ".join(repr(record[key]) for key in keys),
-        hint="the changes of a row must come in their order: give the table its key, "
+        hint="the changes of a row must arrive in order: declare the key of the table, "
         ".upserts(key=...).retractions()",
     )

@@ -230,22 +230,23 @@ class CompiledCore(ColumnarCore):
                     array = array.cast(field.type)
                 except pa.ArrowException as error:
                     raise UserFunctionError(
-                        f"the function gave a wrong output: field {field.name!r} should be "
+                        f"the function returned a wrong output: field {field.name!r} should be "
                         f"{field.type}: {error}",
                         site=self.ctx.site,
                         operator=self.ctx.name,
-                        hint="give what the output type declares, or declare what is given (returns=)",
+                        hint="return what the output type declares, or declare what is returned "
+                        "(returns=)",
                     ) from None
             if array.null_count and not field.nullable:
                 row = 0 if batch is None else int(calls[array.is_null().index(True).as_py()])
                 record = None if batch is None else shown(rows_of(batch.slice(row, 1), self._record)[0])
                 mismatch = TypeMismatch(0, field.name, str(field.type), None)
                 raise UserFunctionError(
-                    f"the function gave a wrong output: {mismatch}",
+                    f"the function returned a wrong output: {mismatch}",
                     site=self.ctx.site,
                     operator=self.ctx.name,
                     record=record,
-                    hint="give what the output type declares, or declare what is given (returns=)",
+                    hint="return what the output type declares, or declare what is returned (returns=)",
                 )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

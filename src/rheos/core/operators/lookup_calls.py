@@ -235,8 +235,8 @@ class LookupCalls:
             raise UnavailableError(
                 f"the lookup has failed for {failing_us / 1e6:.3g} s: {said}",
                 key=key + others,
-                hint="is the system up, and does it answer in time? retry_for= says how long it is "
-                "tried again; the job is restarted by its strategy",
+                hint="check that the system is up and answers in time; retry_for= sets how long to "
+                "retry; the job is restarted by its strategy",
             ) from error
         self._again_us = now_us + wait_us
 

@@ -126,7 +126,7 @@ def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = No
         operator=ctx.name,
         record=shown(record),
         key=None if key is None else shown(key),
-        hint="write `yield record`, or return a list of records; None gives nothing",
+        hint="write `yield record`, or return a list of records; None emits nothing",
     )
 
 
@@ -167,13 +167,13 @@ def check_kept(
     if at < 0:
         return
     raise UserFunctionError(
-        f"the function gave {column!r} another value ({after[at]} for {before[at]}), and what comes "
-        "behind it goes by the event time that came from that column",
+        f"the function changed {column!r} ({after[at]} instead of {before[at]}), but operators "
+        f"downstream use the event time read from that column",
         site=ctx.site,
         operator=ctx.name,
         record=shown(record(at)),
         hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
-        "behind it; for the old ones give the column that it makes another name",
+        "after it; for the old ones rename the column that it makes",
     )
 
 

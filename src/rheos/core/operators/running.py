@@ -135,7 +135,7 @@ class RunningStateOperator(Operator):
             }
         elif ctx.scratch is None:
             raise ConfigurationError(
-                "the state backend rocksdb needs a local disk, and this runtime has none",
+                "the state backend rocksdb needs a local disk, but this runtime has no disk",
                 hint="use the state backend in memory, or another runtime",
             )
         else:

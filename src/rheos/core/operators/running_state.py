@@ -271,7 +271,7 @@ class RunningState:
         if missing:
             raise UnrestorableError(
                 f"the restored state is not keyed by {missing[0]!r}",
-                hint="give the operator another uid where its keys change: it then starts empty",
+                hint="change the operator's uid when its keys change: it then starts empty",
             )
         slots = self.slots_of([columns[KEY + key] for key in self._of.all_keys]).astype(np.int64)
         self._changed[slots] = True
@@ -290,7 +290,7 @@ class RunningState:
             except (KeyError, TypeError, ValueError) as error:
                 raise UnrestorableError(
                     f"in the restored state {name!r} was another aggregate or of another type",
-                    hint="give the changed aggregate another name, or the operator another uid",
+                    hint="rename the changed aggregate, or change the operator's uid",
                 ) from error
 
 

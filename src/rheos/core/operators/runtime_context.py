@@ -187,7 +187,7 @@ class RuntimeContext:
         if name not in files:
             raise ConfigurationError(
                 f"the job has no file {name!r}",
-                hint=f"give it: rh.Environment(files={{{name!r}: ...}}); there are: "
+                hint=f"add it: rh.Environment(files={{{name!r}: ...}}); the job has: "
                 + (", ".join(sorted(files)) or "none"),
             )
         return Path(files[name])
@@ -210,7 +210,9 @@ def _finite(value: Any) -> int | float:
 
 def _checked(name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ProgramError(f"the name of a figure is a text without spaces and slashes, not {name!r}")
+        raise ProgramError(
+            f"the name of a metric must be a string without spaces and slashes, not {name!r}"
+        )
     return name
 
 

@@ -102,6 +102,6 @@ class SourceForgetting:
         return InputError(
             f"{split.id} was found, and is older than what {self._source.describe()} remembers: it has "
             "come too late, or was read before and forgotten",
-            hint="it is not read. If its rows are missing, give it a new name and a new time, so that "
-            "it is new; else move it away. A longer forget= spares that",
+            hint="the file is not read. If its rows are missing, rename it and update its time, so "
+            "that it counts as new; else move it away. A longer forget= avoids this",
         )

@@ -175,17 +175,17 @@ class BatchCore(ColumnarCore):
             return _arrow_table(emit.columns)
         except (pl.exceptions.PolarsError, TypeError, ValueError, pa.ArrowException) as error:
             raise self._failed(
-                f"{self._name} gave columns that make no frame: {error}",
-                "give a frame of Polars, a batch or table of Arrow, or arrays of one length by name",
+                f"{self._name} returned columns that do not form a frame: {error}",
+                "return a Polars frame, an Arrow batch or table, or arrays of equal length by name",
             ) from None
 
     def _rows_of(self, emit: Emit[Any], made: int, count: int) -> Any:
         if emit.rows is None:
             if made != count:
                 raise self._failed(
-                    f"{self._name} gave {made} rows for {count}, and the stream has event time: it "
-                    "would not be known which row happened when",
-                    "say which rows they came of: rh.Emit(columns, rows=positions)",
+                    f"{self._name} returned {made} rows for {count}, so the event time of each row "
+                    f"is unknown",
+                    "name the row that each one originates from: rh.Emit(columns, rows=positions)",
                 )
             return slice(None)
         rows = np.asarray(emit.rows)
@@ -196,9 +196,9 @@ class BatchCore(ColumnarCore):
             )
         if len(rows) != made or (made and (int(rows.min()) < 0 or int(rows.max()) >= count)):
             raise self._failed(
-                f"{self._name} gave {made} rows, and rows= has {len(rows)} positions in a batch of "
-                f"{count}",
-                "give the position in the batch of each row that is emitted",
+                f"{self._name} returned {made} rows, but rows= has {len(rows)} positions in a batch "
+                f"of {count}",
+                "pass the position in the batch of each emitted row",
             )
         return rows.astype(np.intp)
 

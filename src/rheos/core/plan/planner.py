@@ -208,11 +208,11 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
         restamps = node.inputs and node.spec.stamps is not None
         if restamps and (host is None or not host.of_source):
             raise ProgramError(
-                "event time is given where the source's rows are read, and this operator, or one "
-                "before it, has a parallelism or a chain of its own",
+                "event time is assigned where the source's rows are read, but this operator, or one "
+                "upstream, has its own parallelism or chain",
                 site=node.site,
                 operator=node.name,
-                hint="say that of the source, or of what comes behind with_event_time",
+                hint="set it on the source, or on operators after with_event_time",
             )
         if host is None:
             host = _Chain(ChainId(len(chains)), [node], _widest(node))

@@ -49,9 +49,9 @@ class Sealed:
         )
         if len(data) > MAX_BYTES:
             raise CheckpointError(
-                f"{self.what} would have {len(data)} bytes, and none may have more than {MAX_BYTES}",
-                hint="small parts of state and what sinks have staged lie in it: are there very many "
-                "sinks, files or operators?",
+                f"{self.what} would have {len(data)} bytes; the limit is {MAX_BYTES}",
+                hint="it contains small parts of state and what sinks have staged: reduce the number "
+                "of sinks, files or operators",
             )
         return data
 

@@ -167,8 +167,9 @@ class ValueCodec:
             raise UnrestorableError(
                 f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
                 f"{named_error(error)}",
-                hint="the state was written by another version of the program: declare what it was, "
-                "or give the operator another uid to start it empty; `rheos check` says it beforehand",
+                hint="the state was written by another version of the program: declare the old type, "
+                "or change the operator's uid to start it empty; `rheos check` finds this before the "
+                "job starts",
             ) from error
 
 

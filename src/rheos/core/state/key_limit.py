@@ -38,7 +38,7 @@ class KeyContents(Enum):
     JOIN_ROWS = (
         "rows of one side of a join",
         "rows_per_key",
-        "give rows a time to live (`ttl=`, or `state_ttl=` in SQL), or join within a time (`between=`)",
+        "set a time to live (`ttl=`, or `state_ttl=` in SQL), or join within a time (`between=`)",
     )
     OVER_ROWS = (
         "rows of OVER",
@@ -53,12 +53,12 @@ class KeyContents(Enum):
     ELEMENTS = (
         "elements of a list",
         "rows_per_key",
-        "give the list a time to live (`ttl=`), clear it, or keep less in it",
+        "set a time to live (`ttl=`), clear the list, or keep less in it",
     )
     ENTRIES = (
         "entries of a map",
         "rows_per_key",
-        "give the map a time to live (`ttl=`), delete entries, or keep less in it",
+        "set a time to live (`ttl=`), delete entries, or keep less in it",
     )
     VALUES = (
         "different values",

@@ -77,7 +77,7 @@ class SpillFolder:
 def _not_written(error: OSError) -> StateError:
     return StateError(
         f"state could not be written to the local disk: {error}",
-        hint="make room on it, or give a larger one: Environment(state_directory=...)",
+        hint="free some space, or choose a larger disk: Environment(state_directory=...)",
     )
 
 

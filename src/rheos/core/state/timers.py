@@ -211,7 +211,7 @@ class TimerService:
         if not self._event_time:
             raise StateAccessError(
                 "an event-time timer was registered on a stream that has no event time",
-                hint="give the source a watermark, or use register_processing",
+                hint="set watermark= on the source, or use register_processing",
             )
 
     def register(self, timestamp_ms: int) -> None:

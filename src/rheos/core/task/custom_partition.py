@@ -94,6 +94,6 @@ class CustomPartitioner:
             site=self.site,
             operator=self.name,
             record=shown_record(rows, at),
-            hint="give a whole number below the number of subtasks that the function is handed, as in "
+            hint="return a whole number below the number of subtasks that the function receives, as in "
             'partition_by(lambda subtasks: col("shard") % subtasks)',
         )

@@ -30,8 +30,8 @@ class LoopRoom:
         """Raises UserFunctionError where more rows wait to go round than the loop may hold."""
         if self._gate.feedback_rows > self._capacity:
             raise UserFunctionError(
-                f"{self._gate.feedback_rows:,} rows wait to go round again in one subtask, and "
-                f"{self._capacity:,} may",
+                f"{self._gate.feedback_rows:,} rows of feedback are waiting in one subtask; the "
+                f"limit is {self._capacity:,}",
                 site=self._head.site,
                 operator=self._head.name,
                 hint="the body returns more rows to the loop than it takes: return fewer, or give the "

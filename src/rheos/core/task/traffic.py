@@ -84,7 +84,7 @@ class Ran(Enum):
     """The result of running a chain."""
 
     WORKED = "worked, and may have more to do", True, False
-    SETTLED = "worked, and has nothing more to do", True, False
+    SETTLED = "has worked, now idle", True, False
     SUSPENDED = "worked, until there was no credit to emit more", True, True
     STARVED = "nothing to do", False, False
     BLOCKED = "work at hand, but no credit to emit it", False, True

@@ -104,11 +104,11 @@ class Plan:
             raise ConfigurationError(f"strikes must be 1 or more, not {self.strikes}")
         if any(fault.of_link for fault in self.faults) and not self.links:
             raise ConfigurationError(
-                "a fault of a link needs a link", hint="give the server's address: --link host:port"
+                "a fault of a link needs a link", hint="add the server's address: --link host:port"
             )
         if Fault.SERVER in self.faults and not self.servers:
             raise ConfigurationError(
-                "the fault 'server' needs a server's process", hint="give its id: --server-pid PID"
+                "the fault 'server' needs a server's process", hint="add its id: --server-pid PID"
             )
 
     @property
@@ -165,7 +165,7 @@ class Report:
             lines.append(f"  {fault:<10}{len(struck):>4}{took}")
         if not self.strikes:
             lines.append("  nothing was struck: the job had ended before, or had no such processes")
-        lines += [f"  left behind, and ended: {process}" for process in self.left_behind]
+        lines += [f"  left over, and ended: {process}" for process in self.left_behind]
         ended = f"the job failed: {self.failure}" if self.failure else "the job is sound"
         code = "" if self.exit_code is None else f" (exit code {self.exit_code})"
         return [*lines, ended + code]

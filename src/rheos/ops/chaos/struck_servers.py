@@ -66,7 +66,7 @@ class ServerProcess(StruckServer):
         except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError) as error:
             raise ConfigurationError(
                 f"the process {pid} cannot be stopped: {error}",
-                hint="give the id of a server's process that this user may stop",
+                hint="pass the id of a server's process that this user may stop",
             ) from None
 
     def strike(self, fault: Fault) -> None:

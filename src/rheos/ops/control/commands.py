@@ -161,7 +161,7 @@ class JobClient(JobMethods):
                 raise TransportError(
                     f"the job {self._record.job!r} ({self._record.process}) has not answered "
                     f"within {self._timeout_s:g} s",
-                    hint="what was asked for may still be done; look by `rheos jobs` and "
-                    "`rheos checkpoints`, or give it longer with --timeout",
+                    hint="the request may still be carried out; check with `rheos jobs` and `rheos "
+                    "checkpoints`, or wait longer with --timeout",
                 )
         return socket.recv()

@@ -202,8 +202,8 @@ class ControlledJob(JobHandle):
             self._finish_noted = True
             directory = redacted(str(self._config.checkpoint_dir))
             what = (
-                f"the job {self._config.job!r} in {directory} had finished before: nothing was run. To "
-                "run it again, give it another name or checkpoint directory"
+                f"the job {self._config.job!r} in {directory} had finished before: nothing was run. "
+                f"To run it again, use another name or checkpoint directory"
             )
             print(printable_lines(what), file=sys.stderr)
         return result

@@ -76,7 +76,7 @@ class ListedJob:
             return f"{self.status.state.value}{loops}"
         if liveness(self.record.process) is Liveness.ELSEWHERE:
             return f"on host {self.record.process.host}"
-        return "gives no answer"
+        return "does not answer"
 
 
 def listed_jobs(registry: Registry) -> list[ListedJob]:
@@ -173,10 +173,10 @@ def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
             return store, job, view
     jobs = _jobs_of(store, directory)
     raise ConfigurationError(
-        f"there is no job {wanted!r} in {directory!r}",
-        hint=f"name one of those it has: {', '.join(jobs)}"
+        f"no job {wanted!r} in {directory!r}",
+        hint=f"it has these jobs: {', '.join(jobs)}"
         if jobs
-        else "name the checkpoint directory of a job; this is none",
+        else "name the checkpoint directory of a job; this is not one",
     )
 
 

@@ -182,8 +182,8 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
         )
     for waits in _fitting(wanted, [record for record in records if record.stands_by]):
         raise ConfigurationError(
-            f"the job {waits.job!r} does not run here: {waits.process} stands by for it",
-            hint="give the command where the job runs; a driver that stands by is ended by Ctrl-C or "
+            f"the job {waits.job!r} does not run here: {waits.process} is only a standby for it",
+            hint="run the command where the job runs; to end a standby driver, press Ctrl-C or send "
             "SIGTERM",
         )
     if not records:

@@ -108,8 +108,8 @@ class EndedElsewhere(WithoutCheckpoints):
         if self._status.state is JobState.FAILED:
             raise JobFailedError(
                 f"the job {self._job!r} has failed under {self._driver}",
-                hint="the output of that driver says why; this one stood by, and did not try the "
-                "job again, as it would fail again",
+                hint="see the output of that driver; this standby did not run the job again, as it "
+                "would fail again",
             )
         return JobResult(self._status, self._collected)
 

@@ -13,7 +13,7 @@ from rheos.ops.dashboard.operations import Operation, operations
 
 BASE = "/api/v1"
 ERRORS = {
-    400: "What was asked for makes no sense, or cannot be had of this job",
+    400: "The request is invalid, or this job cannot serve it",
     401: "No token, or nobody's",
     403: "The role of the token does not allow it",
     404: "There is no such job",

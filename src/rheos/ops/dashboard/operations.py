@@ -139,7 +139,7 @@ _OF_REST = (
     Operation(
         "history",
         f"{_JOB}/history",
-        "What the figures were: fine for an hour, coarse for a week",
+        "History of the metrics: fine for an hour, coarse for a week",
         lambda asked: served.history(_of(asked), asked.query.get("figure", [])),
         query={"figure": QueryParameter("The name of a figure; all where none is given", Meaning.TEXT)},
     ),
@@ -153,7 +153,7 @@ _OF_REST = (
     Operation(
         "event-log",
         f"{_JOB}/event-log",
-        "What happened to the job under all of its drivers, the newest first, with times and durations",
+        "Event log of the job under all of its drivers, newest first, with times and durations",
         lambda asked: served.event_log(_of(asked), asked.query.get("lines", [])),
         list[ShownEvent],
         query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
@@ -161,7 +161,7 @@ _OF_REST = (
     Operation(
         "logs",
         f"{_JOB}/logs",
-        "What the job and the program's functions have logged: the newest lines, the oldest first",
+        "Log lines of the job and of the program's functions: the most recent lines, oldest first",
         lambda asked: served.logs(_of(asked), asked.query.get("lines", [])),
         list[LoggedLine],
         query={"lines": QueryParameter("Number of lines, up to 1000; 200 by default", Meaning.TEXT)},
@@ -183,7 +183,7 @@ _OF_REST = (
     Operation(
         "why",
         f"{_JOB}/why",
-        "Which input rows led to a row of a sink, by which way: the program is run once more",
+        "Input rows that led to a row of a sink, and their path: the program is run once more",
         lambda asked: _replayed(asked, "why", asked.body),
         body=WhyRequest,
     ),
@@ -197,7 +197,7 @@ _OF_REST = (
     Operation(
         "fork",
         f"{_JOB}/fork",
-        "How the job's output would differ if it ran another program, over the same input",
+        "Differences in the job's output if it ran another program over the same input",
         lambda asked: _replayed(asked, "fork", asked.body),
         body=ForkRequest,
     ),

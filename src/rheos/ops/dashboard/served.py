@@ -349,8 +349,8 @@ def _client(record: JobRecord) -> JobClient:
 def _check_runs(record: JobRecord) -> None:
     if record.stands_by:
         raise NotRunningError(
-            f"the job {record.job!r} does not run here: its driver stands by",
-            hint="ask where the driver is that runs it",
+            f"the job {record.job!r} does not run here: this driver is a standby",
+            hint="send the request to the driver that runs the job",
         )
 
 

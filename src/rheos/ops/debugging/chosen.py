@@ -132,11 +132,11 @@ def _value(planned: PlannedOperator, name: str, given: Any, kind: pa.DataType) -
         return pa.scalar(given, kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"{given!r} is no value of the key column {name!r}, which is {kind}",
+            f"{given!r} is not a value of the key column {name!r}, which is {kind}",
             site=planned.site,
             operator=planned.name,
-            hint="write it as the column has it: a time as 2026-01-01T12:00:00, with Z behind it where "
-            "the column has a zone",
+            hint="write it as the column has it: a time as 2026-01-01T12:00:00, followed by Z if the "
+            "column has a zone",
         ) from error
 
 

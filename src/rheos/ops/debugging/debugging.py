@@ -194,8 +194,8 @@ def debug(
                 "no row of it was read after that",
                 site=keyed.planned.site,
                 operator=keyed.planned.name,
-                hint="look whether it is spelled as in the data, and whether its rows were late or are "
-                "filtered out before; --from an earlier checkpoint reads more",
+                hint="check that it is spelled as in the data, and that its rows were not late or "
+                "filtered out upstream; an earlier checkpoint for --from reads more",
             )
         splits = sum(len(tape.splits) for tape in tapes.values())
         concerned = [each for each in plan.operators() if each.id in before or each.id == own]

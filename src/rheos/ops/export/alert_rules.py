@@ -73,7 +73,7 @@ def _findings() -> Iterator[AlertRule]:
             FINDING_HOLDS_S,
             "warning",  # Those of the states are critical where somebody must come.
             f"The job {{{{ $labels.job }}}} has the finding {kind.value}",
-            f"When: {check.means}. Cause: {check.cause}. What to do: {check.remedy}.",
+            f"Meaning: {check.means}. Cause: {check.cause}. Remedy: {check.remedy}.",
         )
 
 

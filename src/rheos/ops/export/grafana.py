@@ -34,7 +34,7 @@ _ROWS: Mapping[str, Sequence[Scope]] = {
     "Edges": (Scope.EDGE,),
     "Subtasks and servers": (Scope.SUBTASK, Scope.SERVER, Scope.CALL),
     "Splits and keys": (Scope.SPLIT, Scope.KEY),
-    "Of the program": (Scope.NAMED,),
+    "Program": (Scope.NAMED,),
 }
 """Titles of the rows, and the scopes of the metrics in each."""
 _HEADLINE = (f.SOURCE_ROWS, f.SOURCE_LAG, f.SINCE_PUBLISHED, f.SINCE_RECORD, f.LATENCY, f.SERVER_AWAY)

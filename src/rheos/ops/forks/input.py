@@ -75,8 +75,8 @@ class CheckpointInput:
         known = [ms for ms in reached if ms is not None]
         if not known:
             raise ConfigurationError(
-                "--for counts from the event time in the checkpoint, and it has none yet",
-                hint="leave out --for, and all that is there now is read",
+                "--for counts from the event time in the checkpoint, which has no event time yet",
+                hint="leave out --for to read everything that is available now",
             )
         return Extent(min(known), length_ms)
 

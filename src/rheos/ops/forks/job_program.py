@@ -64,7 +64,7 @@ def job_program(
         started = _stated(Path(against), started)
     elif started is None:
         raise ConfigurationError(
-            f"nothing says which program the job {id!r} runs",
+            f"the program of the job {id!r} is unknown",
             hint="name its file: --against job.py",
         )
     elif not started.as_started:

@@ -145,9 +145,9 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     source = spec.source
     if (why := capabilities.reads_alone(source)) is not None:
         raise ConfigurationError(
-            f"{source.describe()} cannot be read beside the job: {why}",
-            hint="a job that reads it can be neither forked nor debugged; start a changed program from "
-            "a savepoint, with input and sinks of its own",
+            f"{source.describe()} cannot be read alongside the job: {why}",
+            hint="a job that reads it cannot be forked or debugged; start a changed program from a "
+            "savepoint, with its own input and sinks",
         )
     source = capabilities.unpaced(source)
     if isinstance(extent, Positions):
@@ -155,8 +155,8 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     if extent is not None:
         if spec.watermark is None or spec.watermark.on is None:
             raise ConfigurationError(
-                "--for is a length of event time, and the rows of this source have none of their own",
-                hint="leave out --for, and all that is there now is read",
+                "--for is a length of event time, but the rows of this source have no event time",
+                hint="leave out --for to read everything that is available now",
             )
         return source
     try:

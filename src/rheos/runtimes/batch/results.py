@@ -137,9 +137,9 @@ class Results:
             came[sink] = came[sink].plus(handed) if sink in came else handed
         if came != self._promised:
             raise JobFailedError(
-                f"what came to the driver is not what was collected: {_shown(came)} came of "
-                f"{_shown(self._promised)}",
-                hint="Spark has computed tasks again, and their input has changed: run the job again",
+                f"the driver did not receive what was collected: {_shown(came)} of "
+                f"{_shown(self._promised)} arrived",
+                hint="Spark has recomputed tasks after their input changed: run the job again",
             )
         return {
             sink.id: pa.Table.from_batches(batches[sink.id], schema=visible(sink.ports[0].schema))

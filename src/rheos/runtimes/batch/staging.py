@@ -32,7 +32,7 @@ def staged_for(
         return staged_sinks(
             plan, f"{config.checkpoint_dir.rstrip('/')}/{safe_name(config.job)}/staged-batch"
         )
-    hint = 'give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir'
+    hint = 'set one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir'
     return staged_sinks(plan, _temporary(owner, spark, "what a sink stages", hint))
 
 

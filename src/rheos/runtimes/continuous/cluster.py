@@ -46,7 +46,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
             fitting = max(have - beside, 1)
             raise ConfigurationError(
                 f"the job needs {needed} slots{besides}, and the master {context.master!r} has {have}",
-                hint=f"lower the parallelism to {fitting}, or give the master more cores, "
+                hint=f"lower the parallelism to {fitting}, or start the master with more cores, "
                 f"such as local[{parallelism + 1}]",
             )
         time.sleep(0.1)

@@ -260,9 +260,8 @@ class ControlServer:
             if now - heard > self._timeout_s:
                 subtask = next(i for i, worker in self._workers.items() if worker == identity)
                 error = TransportError(
-                    f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) was "
-                    "not heard of for "
-                    f"{self._timeout_s:g} s: its process stands still, or cannot be reached",
+                    f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) "
+                    f"has not reported for {self._timeout_s:g} s: its process is frozen or unreachable",
                     hint="where calls hold Python's lock for longer, or machines pause, raise "
                     "heartbeat_timeout",
                 )

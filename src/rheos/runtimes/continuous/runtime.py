@@ -257,8 +257,8 @@ class ContinuousJob(MasterDrivenJob):
     def savepoint_place(self, directory: str | None) -> str:
         if directory is None and self._temporary is not None:
             raise ConfigurationError(
-                "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
-                hint="pass a path for the savepoint, or give the job a checkpoint directory",
+                "this job's checkpoint directory is removed with the job, and a savepoint in it, too",
+                hint="pass a path for the savepoint, or set a checkpoint directory for the job",
             )
         directory = absolute(self._savepoints if directory is None else directory)
         try:

@@ -76,10 +76,10 @@ class CollectedBefore(Mapping[str, pa.Table]):
         if name not in self._names:
             raise KeyError(name)
         raise ConfigurationError(
-            f"the job {self._job!r} had finished before, and what it collected as {name!r} went to the "
-            "run that finished it",
-            hint="look to `status.finished_before` first; to run the job again, give it another name "
-            "or checkpoint directory, or collect into files",
+            f"the job {self._job!r} has already finished, and the rows collected as {name!r} went to "
+            f"the run that finished it",
+            hint="check `status.finished_before` first; to run the job again, use another name or "
+            "checkpoint directory, or write to files",
         )
 
     def __iter__(self) -> Iterator[str]:

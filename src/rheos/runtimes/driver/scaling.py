@@ -77,7 +77,7 @@ class ScalingState(Enum):
     CATCHING_UP = "it will soon have read what has waited"
     ASKED = "it is being rescaled"
     AT_BOUND = "it would be wider, and is as wide as it may be"
-    NO_SLOTS = "it would be wider, and there are no more slots"
+    NO_SLOTS = "it would scale out, but there are no more slots"
     UNEVEN = "one slot has no time left and others have: more of them would not help"
     NO_GAIN = "more slots gave no more rows"
     FAILED = "it could not be rescaled, and is tried again later"

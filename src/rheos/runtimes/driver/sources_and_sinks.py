@@ -100,7 +100,7 @@ def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
     for planned, source in sources(plan):
         if any(not stream.bounded for stream in capabilities.queries(source)):
             raise ConfigurationError(
-                "a stream of Spark is read by a query that runs beside the job, in real time",
+                "a Spark stream is read by a query that runs alongside the job, in real time",
                 site=planned.site,
                 operator=planned.name,
                 hint=hint,

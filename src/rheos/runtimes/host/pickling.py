@@ -88,7 +88,7 @@ def _cloudpickle() -> ModuleType:
     if _BY_ITSELF in sys.modules:
         return sys.modules[_BY_ITSELF]
     package = importlib.util.find_spec("pyspark")
-    assert package is not None, "PySpark is what Rheos stands on"
+    assert package is not None, "PySpark is a requirement of Rheos"
     assert package.origin is not None
     file = Path(package.origin).parent / "cloudpickle" / "cloudpickle.py"
     spec = importlib.util.spec_from_file_location(_BY_ITSELF, file)

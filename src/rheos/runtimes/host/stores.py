@@ -70,7 +70,7 @@ def check_writable(store: Store, directory: str) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"the checkpoint directory {directory!r} cannot be written: {error}",
-            hint="give one that this user may write: Environment(checkpoint_dir=...)",
+            hint="choose one that this user may write to: Environment(checkpoint_dir=...)",
         ) from error
     if not first or second:
         raise ConfigurationError(
@@ -94,7 +94,7 @@ class LocalStore:
         except OSError as error:
             raise ConfigurationError(
                 f"the checkpoint directory {str(root)!r} cannot be made: {error}",
-                hint="give one that this user may write: Environment(checkpoint_dir=...)",
+                hint="choose one that this user may write to: Environment(checkpoint_dir=...)",
             ) from error
 
     def put(self, path: str, data: bytes) -> None:

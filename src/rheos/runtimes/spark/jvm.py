@@ -14,7 +14,7 @@ _OUT_OF_MEMORY = 52
 """Spark's exit code after an OutOfMemoryError."""
 
 _MORE_MEMORY = (
-    "give it more memory: spark.driver.memory, by PYSPARK_SUBMIT_ARGS='--driver-memory 8g "
+    "raise its memory: spark.driver.memory, by PYSPARK_SUBMIT_ARGS='--driver-memory 8g "
     "pyspark-shell' for a session that Rheos makes"
 )
 

@@ -30,4 +30,4 @@ MODULES = (
     texts,
     times,
 )
-"""Where expressions are registered."""
+"""Modules that register expressions."""

@@ -71,14 +71,14 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
         raise compiler.sql.error(
             "IN (SELECT ...) is not computed here",
             node,
-            "it stands in WHERE, beside other conditions by AND",
+            "write it in WHERE, combined with other conditions by AND",
         )
     compiler.sql.only(node, ("this", "expressions"))
     value, *others = [compiler.compile(each) for each in (node.this, *node.expressions)]
     if all(each.is_constant and each.constant is not None for each in others):
         return _among_constants(compiler, node, value, others)
     value_expr, *exprs = _compared(compiler, [value, *others], "IN")
-    # As OR has it: null, where it is none of them and one of them is null.
+    # As with OR: null if the value equals none of them and one of them is null.
     found = halved([value_expr == each for each in exprs], operator.or_)
     return Typed(found, types.BOOLEAN, node)
 

@@ -1,4 +1,4 @@
-"""What stands in the text: numbers, texts, columns, NULL, intervals."""
+"""Literals and names: numbers, strings, columns, NULL, intervals."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
-    """How long it is; a number of months, where its unit is months or years. Raises ProgramError."""
+    """Return the length of an interval; a number of months if its unit is months or years. Raises
+    ProgramError.
+    """
     sql.only(node, ("this", "unit"))
     unit = node.args.get("unit")
     hint = "write INTERVAL '10' MINUTE"
@@ -125,7 +127,7 @@ def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     if isinstance(value, exp.Neg):
         value = value.this
     if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var):
-        raise sql.error("an interval is a number and a unit that stand in the text", node, hint)
+        raise sql.error("an interval is a literal number and a unit", node, hint)
     word = unit.name.upper().removesuffix("S")
     number = str(value.this).strip()
     if not re.fullmatch(r"[+-]?\d+(\.\d{1,6})?", number):

@@ -87,7 +87,7 @@ def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
     if isinstance(value.type, pl.Decimal):
         kind = decimal_types.of_whole(value.type)
         return Typed(made.cast(kind), kind, node)
-    # Spark gives BIGINT, and not a number with nothing behind its point.
+    # Spark returns BIGINT, not a DOUBLE without a fraction.
     fitting = types.cast(made, types.DOUBLE, types.BIGINT)
     assert fitting is not None
     return Typed(fitting, types.BIGINT, node)

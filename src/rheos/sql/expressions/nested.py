@@ -51,7 +51,7 @@ def dot(compiler: Compiler, node: exp.Dot) -> Typed:
     value = compiler.compile(node.this)
     if not isinstance(value.type, pl.Struct):
         raise compiler.wrong_type(
-            "a point stands before a field of a STRUCT", value, "write column.field", at=node
+            "a dot selects a field of a STRUCT", value, "write column.field", at=node
         )
     return field(compiler, value, node.expression.name, node)
 

@@ -135,7 +135,7 @@ def _zone(kind: pl.DataType) -> str | None:
 
 
 def _difference(compiler: Compiler, node: exp.Sub) -> Typed | None:
-    """Between two times; None where they are none."""
+    """Compile the difference of two times; None if the operands are not times."""
     left, right = _operands(compiler, node)
     if not (types.is_timestamp(left.type) and types.is_timestamp(right.type)):
         return None
@@ -180,7 +180,7 @@ def int_div(compiler: Compiler, node: exp.IntDiv) -> Typed:
 
 
 def _truncated(one: pl.Expr, other: pl.Expr) -> pl.Expr:
-    """The quotient of integers without what is behind the point; Polars has its floor."""
+    """Return the quotient of integers, truncated; Polars returns its floor."""
     floor = one // other
     carried = ((one % other) != 0) & ((one < 0) != (other < 0))
     return pl.when(other != 0).then(pl.when(carried).then(floor + 1).otherwise(floor))
@@ -197,7 +197,7 @@ def mod(compiler: Compiler, node: exp.Mod) -> Typed:
     one, other = (compiler.cast(each, kind).expr for each in (left, right))
     if types.is_floating(kind):
         return Typed(pl.when(other != 0).then(of_columns(remainder, [one, other], kind)), kind, node)
-    # It has the sign of what is divided; Polars gives it that of the divisor.
+    # The result has the sign of the dividend; in Polars it has that of the divisor.
     rest = one % other
     wrong = (rest != 0) & ((one < 0) != (other < 0))
     signed = pl.when(wrong).then(rest - other).otherwise(rest)
@@ -237,7 +237,7 @@ def neg(compiler: Compiler, node: exp.Neg) -> Typed:
         # The least INT and the least BIGINT: without the minus they would be too large.
         kind = types.INT if value.constant == 1 << 31 else types.BIGINT
     if not types.is_number(kind):
-        raise compiler.wrong_type("a minus stands before a number", value, "leave it out", at=node)
+        raise compiler.wrong_type("unary minus takes a number", value, "leave it out", at=node)
     if value.is_constant:
         negative = int(-value.constant) if types.is_integer(kind) else -value.constant
         return Typed(pl.lit(negative, dtype=kind), kind, node, negative, is_constant=True)

@@ -21,9 +21,9 @@ class Typed:
     expr: pl.Expr
     type: pl.DataType
     node: exp.Expr
-    """Where it stands."""
+    """The expression in the SQL."""
     constant: Any = None
-    """Its value, where it is written in the text."""
+    """Value of a literal."""
     is_constant: bool = False
 
 
@@ -39,10 +39,10 @@ class OwnCall(exp.Expression, exp.Func):
 
 
 class Columns(Protocol):
-    """What names of columns mean."""
+    """Resolution of column names."""
 
     def column(self, node: exp.Column) -> Typed:
-        """Raises SchemaError where there is none, or more than one."""
+        """Return the column. Raises SchemaError if there is none, or more than one."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Compiler:
     sql: SqlText
     columns: Columns
     instead: Callable[[exp.Expr], Typed | None] = lambda node: None
-    """What stands for a whole node: the column of an aggregate that was computed before."""
+    """Replacement for a whole node: the column of an aggregate that was computed before."""
 
     def compile(self, node: exp.Expr) -> Typed:
-        """Raises ProgramError, SchemaError at the place in the text."""
+        """Compile an expression. Raises ProgramError, SchemaError at its place in the SQL."""
         found = self.instead(node)
         if found is not None:
             return found
@@ -76,8 +76,9 @@ class Compiler:
         return self.sql.unknown("function", node.name, node, function_names(), listed, names_them=False)
 
     def wrong_type(self, what: str, value: Typed, hint: str, at: exp.Expr | None = None) -> SchemaError:
-        """The error for a value of a type that does not fit, at its place or another; `what` says what
-        is wanted, as in "SIZE takes an ARRAY"."""
+        """Return the error for a value whose type does not fit, at its place or another; `what`
+        describes the requirement, as in "SIZE takes an ARRAY".
+        """
         return self.sql.wrong_type(
             f"{what}, and this is {types.name(value.type)}", at or value.node, hint
         )
@@ -115,7 +116,9 @@ class Compiler:
         return replace(value, expr=made, type=to, is_constant=False)
 
     def common(self, values: Sequence[Typed], where: str) -> tuple[list[Typed], pl.DataType]:
-        """The values as one type, and the type. Beside a time, a text of the SQL is read as one."""
+        """Cast the values to a common type, and return both. If one value is a time, string literals
+        are read as times.
+        """
         kind: pl.DataType = types.NULL
         timed = next((each.type for each in values if _is_time(each.type)), None)
         if timed is not None:
@@ -124,7 +127,7 @@ class Compiler:
             both = types.common(kind, types.signed(value.type))
             if both is None:
                 raise self.sql.wrong_type(
-                    f"{where} takes values of one type, and this is {types.name(value.type)} beside "
+                    f"{where} takes values of one type, but this is {types.name(value.type)}, not "
                     f"{types.name(kind)}",
                     value.node,
                     CAST,
@@ -151,7 +154,7 @@ class Compiler:
     def _refused(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.AggFunc):
             return self.sql.error(
-                f"{kind(node)} is an aggregate, and stands where each row is computed by itself",
+                f"{kind(node)} is an aggregate, but this expression is computed for each row",
                 node,
                 "aggregate in the columns of SELECT or in HAVING",
             )
@@ -161,8 +164,8 @@ class Compiler:
             return self.sql.error(
                 "a query within an expression is not computed here",
                 node,
-                "IN and EXISTS stand in WHERE, beside other conditions by AND; a query that stands for "
-                "a value in WHERE, or in SELECT without GROUP BY",
+                "write IN and EXISTS in WHERE, combined with other conditions by AND; a scalar "
+                "subquery in WHERE, or in SELECT without GROUP BY",
             )
         return self.sql.not_computed(node)
 
@@ -179,7 +182,7 @@ HANDLERS: dict[type[exp.Expr], Handler] = {}
 NAMED: dict[str, Handler] = {}
 """Functions that sqlglot has no class for, by their names."""
 AGGREGATES: list[type[exp.Expr]] = [exp.Count]
-"""Those that are computed of groups and frames, and of no row by itself."""
+"""Aggregates, which are computed over groups and frames, not over single rows."""
 
 
 def function_names() -> list[str]:
@@ -220,17 +223,17 @@ def computes_named(*names: str) -> Callable[[N], N]:
 
 @dataclass(frozen=True)
 class Takes:
-    """What an argument of a function is."""
+    """Requirement for an argument of a function."""
 
     what: str
     """In the words of an error."""
     fits: Callable[[pl.DataType], bool]
     to: pl.DataType | None = None
-    """What it is cast to before; None: it is taken as it is."""
+    """Type to which the argument is cast first; None: no cast."""
     constant: bool = False
-    """Whether it is to stand in the text: the function is handed its value."""
+    """Whether it must be a literal, whose value is passed to the function."""
     default: Any = None
-    """Of a constant that may be left out."""
+    """Default of a literal that may be left out."""
     optional: bool = False
 
 

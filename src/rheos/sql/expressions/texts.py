@@ -1,4 +1,4 @@
-"""Functions of texts. Places in a text count characters, from 1."""
+"""String functions. Positions in a string count characters, from 1."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pipes(compiler: Compiler, node: exp.DPipe) -> Typed:
 
 
 def _joined(compiler: Compiler, node: exp.Expr, parts: list[exp.Expr]) -> Typed:
-    # What is no text is written as one, as Spark does.
+    # Other values are converted to strings, as in Spark.
     texts = [compiler.cast(compiler.compile(each), types.TEXT).expr for each in parts]
     return Typed(pl.concat_str(texts), types.TEXT, node)
 
@@ -135,7 +135,7 @@ _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 def substring(this: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
     place = start.cast(types.BIGINT)
     taken = pl.lit(_MOST, types.BIGINT) if length is None else length.cast(types.BIGINT)
-    # Before the first character lie places without one; from the end it counts from -1.
+    # Positions before the first character are empty; from the end they count from -1.
     size = this.str.len_chars().cast(types.BIGINT)
     begin = pl.when(place > 0).then(place - 1).when(place < 0).then(size + place).otherwise(0)
     end = (begin + taken).clip(_LEAST, _MOST)
@@ -233,7 +233,7 @@ def pad(compiler: Compiler, node: exp.Pad) -> Typed:
     size, unit = (each.str.len_chars().cast(types.BIGINT) for each in (text, sign))
     lacking = (wide - size).clip(lower_bound=0)
     times = pl.when(unit > 0).then((lacking + unit - 1) // unit).otherwise(0)
-    # Where the string, its width or the sign is null, so is the result: the filling is none then.
+    # If the string, its width or the sign is null, so is the result, because the padding is null.
     times = pl.when(lacking.is_not_null()).then(times)
     filling = _repeated(compiler, node, sign, times).str.head(lacking)
     kept = text.str.head(wide)

@@ -27,7 +27,7 @@ from rheos.testing.connector_kit.rules import broken
 T = TypeVar("T")
 
 WOKEN = "a reader that gives Pending is polled again when its time has come, or is woken"
-GIVES = "poll gives a batch, Pending, TimeReached or EndOfSplit"
+GIVES = "poll returns a batch, Pending, TimeReached or EndOfSplit"
 BOUNDED = "poll gives at most max_rows rows"
 OF_SCHEMA = "rows are of the source's schema"
 _NAP_S = 0.001

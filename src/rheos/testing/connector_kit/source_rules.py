@@ -19,7 +19,7 @@ LISTED = "each listing gives the same splits, in the same order"
 SAME = "a split gives the same rows at each reading, however many are asked for at once"
 GOES_ON = "a reader at a position goes on with just the rows not yet given"
 PLACES = "each row has a place, and the same one whichever position was restored"
-FINAL = "a reader at the end of its split gives no more rows"
+FINAL = "a reader at the end of its split returns no more rows"
 CLOSES = "a reader can be closed at any time, also after an error"
 
 _POLLS_BEFORE_CLOSE = 3
@@ -158,7 +158,7 @@ def _reads_alike(trial: Trial) -> None:
         limit = trial.limit(split)
         first = trial.readings[split.id] = trial.read(split, None, max(trial.max_rows), limit)
         if limit is not None and len(first.rows) < limit:
-            broken(ENDS, f"split {split.id!r} is said to be endless, and has ended")
+            broken(ENDS, f"split {split.id!r} is declared endless, but has ended")
         for max_rows in trial.max_rows:
             again = trial.read(split, None, max_rows, limit)
             where = f"split {split.id!r} with max_rows={max_rows}"
@@ -229,7 +229,7 @@ def _compare(
         broken(
             rule,
             f"{where} gives {some_of(list(got[first:]))} and not {some_of(list(wanted[first:]))}"
-            + (f", behind {first} that are right" if first else ""),
+            + (f", after {first} correct rows" if first else ""),
         )
 
 

@@ -343,7 +343,9 @@ def test_what_is_refused_at_its_line() -> None:
         assert raised.value.site.file == __file__
         return str(raised.value)
 
-    assert "it is not said for how long" in wrong(lambda: left.join(right))
+    assert "an unbounded join keeps every row, and no ttl= limits how long" in wrong(
+        lambda: left.join(right)
+    )
     assert "ttl='0s' is no time at all" in wrong(lambda: left.join(right, ttl="0s"))
     assert "a time to live needs event time" in wrong(lambda: left.join(right, ttl="1d"))
     updated = rows.upserts(key="l", op=None).key_by("k")

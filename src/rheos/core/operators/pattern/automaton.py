@@ -211,8 +211,8 @@ class _Compiler:
         for entry in whole.entries:
             if entry.guards.first or entry.guards.between:
                 raise ProgramError(
-                    "nothing may come before this that is taken in every match, so there is no row "
-                    "behind which something could be absent",
+                    "no step before this is part of every match, so there is no row after which "
+                    "something could be absent",
                     site=ends.first_absence(self._pattern.parts).site,
                     hint="begin the pattern with a step that is not optional",
                 )
@@ -371,7 +371,7 @@ class _Compiler:
                 way = fragment.skipped
                 if way is not None and (way.first or way.between):
                     raise ProgramError(
-                        "each step of the group may be left out, and then there is no row behind which "
+                        "every step of the group is optional, so there may be no row after which "
                         "something could be absent",
                         site=part.site,
                         hint="leave out .optional() at one of them, and make the group optional",
@@ -407,7 +407,7 @@ class _Compiler:
             raise ProgramError(
                 f"the pattern has more than {MOST_CONDITIONS} conditions",
                 site=self._steps[0].site,
-                hint="compute a column that says what kind of row it is, and ask for that",
+                hint="compute a column with the kind of the row, and use it in the conditions",
             )
         self._conditions.append(condition)
         self._never.append(never_holds(condition.exprs))
@@ -530,7 +530,7 @@ class _Compiler:
             if other.quantifier.greedy:
                 return (
                     f"step {other.name!r} before it is greedy and takes every row that it could take: "
-                    "leave out .greedy(), or give the two conditions that differ"
+                    "leave out .greedy(), or make the two conditions disjoint"
                 )
         if self._pattern.preferring:
             return "a match is whole before it comes there: leave out what is reluctant at the end"

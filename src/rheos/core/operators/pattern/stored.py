@@ -199,5 +199,5 @@ class _Reader:
 def _unreadable() -> CheckpointError:
     return CheckpointError(
         "the restored partial matches are of another pattern",
-        hint="write the pattern as it was, or give the operator another uid to start it empty",
+        hint="write the pattern as it was, or change the operator's uid to start it empty",
     )

@@ -105,10 +105,10 @@ class WindowProgress:
         stored = stored_windows(str(row.get("kind") or ""), cut)
         if stored != self._windows:
             raise UnrestorableError(
-                f"the state was made with {stored}, and the program now says {self._windows}",
+                f"the state was made with {stored}, but the program now declares {self._windows}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
-                hint="keep the windows, or give the operator another uid to start it empty",
+                hint="keep the windows, or change the operator's uid to start it empty",
             )
 
     def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:

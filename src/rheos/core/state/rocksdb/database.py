@@ -170,7 +170,7 @@ def failure(folder: str, error: Exception) -> StateError:
     if "No space left" in text or "Disk quota exceeded" in text:
         return StateError(
             f"the disk is full: state in {folder} could not be written: {text}",
-            hint="make room on it, or give a larger one: Environment(state_directory=...)",
+            hint="free some space, or choose a larger disk: Environment(state_directory=...)",
         )
     return StateError(f"state in {folder} could not be written or read: {text}")
 

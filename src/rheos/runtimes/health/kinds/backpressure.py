@@ -17,7 +17,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
         after = (
             f"holds up what is upstream of it ({found.held:.0%} of its time)"
             if found.lag_rows is None
-            else f"is {found.lag_rows:,.0f} records behind"
+            else f"has a lag of {found.lag_rows:,.0f} records"
         )
         yield Detected(
             severity=Severity.DEGRADED,
@@ -32,7 +32,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
 DECLARED = HealthCheck(
     find=_find,
     means="a chain works for more than 80 % of its time and is not held up itself, and what is "
-    "upstream of it is held up for more than 20 % of its time, or its source is behind; for 3 s",
+    "upstream of it is held up for more than 20 % of its time, or its source has a lag; for 3 s",
     cause="a function, a state access or a server of the chain is slow, or subtasks are too few",
     remedy="profile the subtask that it names; make that function faster, or rescale the job",
     shown_after_ms=3_000,

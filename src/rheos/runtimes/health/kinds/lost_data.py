@@ -34,7 +34,7 @@ def _count(operators: Iterable[OperatorStatus], id: str) -> int:
 DECLARED = HealthCheck(
     find=_find,
     means="within the last ten minutes a sink that delivers at once has connected to a restarted "
-    "server (Redis) that has none of the keys that the sink wrote last",
+    "server (Redis) that no longer has the keys that the sink wrote last",
     cause="the server keeps its data in memory alone, or writes it to disk now and then, and has "
     "crashed",
     remedy="restore a copy, or write the rows again from a savepoint before; have the server keep each "

@@ -28,8 +28,8 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
             what=f"where subtask {subtask} runs, {used / limit:.0%} of {limit / _GB:.1f} GB of memory "
             f"are in use; the worker itself uses {own.get(reading.at, 0.0) / _GB:.1f} GB. Beyond the "
             "limit the system kills a process",
-            what_to_do="what grows? `rheos metrics` shows state and keys. Set a ttl, "
-            'state="rocksdb" or more subtasks; or give it more memory',
+            what_to_do="find what grows: `rheos metrics` shows state and keys. Set a ttl, "
+            'state="rocksdb" or more subtasks; or raise the memory limit',
             subtask=subtask,
         )
 

@@ -33,5 +33,5 @@ DECLARED = HealthCheck(
     means="the job is between two attempts, or has not started within 60 s; failing after 60 s",
     cause="a restart or a rescale is under way; slots are missing; a server that the job needs at its "
     "start does not answer",
-    remedy="give the cluster the slots that are missing, or start the server",
+    remedy="add the missing slots to the cluster, or start the server",
 )

@@ -19,7 +19,7 @@ STUCK_MS = 120_000
 _PARTS: dict[Figure, str] = {
     f.ALIGN: "in the alignment of barriers: rows wait in front of a slow operator. Remove the "
     "back-pressure, or set unaligned_after",
-    f.SYNC: "in the synchronous part, while processing stands still: look at the operators with much "
+    f.SYNC: "in the synchronous part, while processing is paused: look at the operators with much "
     "state",
     f.ASYNC: "in writing state: is the checkpoint directory slow, or the state large?",
 }
@@ -47,7 +47,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
             what=f"no checkpoint has completed for {FOR}, and one is due each "
             f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish nothing",
             what_to_do="`rheos events --trace` has which subtasks have acknowledged the open one; a "
-            "subtask that has not is behind rows, or does not answer",
+            "subtask that has not is still working through rows, or does not answer",
             for_ms=age_ms,
         )
     elif took_ms > max(period_ms, SLOW_MS):

@@ -41,8 +41,8 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
                 what=f"split {split.split!r} of {split.source!r} (subtask {split.subtask}) has not "
                 f"advanced for {FOR}, and holds the watermark: no window downstream fires. The others "
                 f"of its source advance{ahead}",
-                what_to_do="look at what writes into the split. Where it may be quiet for long, give "
-                "the watermark an idle timeout (idle_after)",
+                what_to_do="look at what writes into the split. If it may be quiet for long, set an "
+                "idle timeout on the watermark (idle_after)",
                 for_ms=split.stands_ms,
                 operator=source,
                 subtask=split.subtask,

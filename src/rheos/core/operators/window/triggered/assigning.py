@@ -219,7 +219,7 @@ def _bounds(given: Any) -> list[Bounds]:
 def _no_windows(given: Any) -> UserFunctionError:
     return UserFunctionError(
         f"the assigner gave {shown(given)}, where it should give windows",
-        hint="give a list of rh.TimeWindow(start_ms, end_ms)",
+        hint="return a list of rh.TimeWindow(start_ms, end_ms)",
     )
 
 

@@ -124,7 +124,7 @@ class WindowLogic:
     def _checked(self, result: Any) -> TriggerResult:
         if not isinstance(result, TriggerResult):
             raise UserFunctionError(
-                f"the trigger gave {shown(result)}, where it should say what becomes of the window",
+                f"the trigger returned {shown(result)}, but must return a TriggerResult",
                 hint="return rh.TriggerResult.CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
             )
         return result
@@ -202,7 +202,7 @@ def _evicted(given: Any) -> list[Element]:
     strange = [element for element in kept if not isinstance(element, Element)]
     if strange:
         raise UserFunctionError(
-            f"the evictor gave {shown(strange[0])}, where it should give back the elements that stay",
-            hint="return a part of the elements that it was given, such as elements[-10:]",
+            f"the evictor returned {shown(strange[0])}, but must return the elements to keep",
+            hint="return some of the elements that it received, such as elements[-10:]",
         )
     return kept
