@@ -18,7 +18,6 @@ from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus, O
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.job_operations import (
     DoneAnswer,
-    DriverOperation,
     GetCheckpoints,
     GetEvents,
     GetHistory,
@@ -29,6 +28,7 @@ from rheos.runtimes.job_operations import (
     StopJob,
     TakeSavepoint,
 )
+from rheos.runtimes.operation_contract import DriverOperation
 
 STATUS = JobStatus(
     JobId("job"),

@@ -32,7 +32,8 @@ from rheos.ops.control.job_list import (
 from rheos.ops.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
 from rheos.runtimes.host.stores import there_is
 from rheos.runtimes.job import CheckpointInfo
-from rheos.runtimes.job_operations import JobOperation, StopJob
+from rheos.runtimes.job_operations import StopJob
+from rheos.runtimes.operation_contract import JobOperation
 
 T = TypeVar("T")
 _GONE_WITHIN_S = 10.0

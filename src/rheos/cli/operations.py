@@ -15,7 +15,7 @@ import typer
 from rheos.cli.options import Job, Json, Timeout, duration
 from rheos.core.protocol.durations import duration_ms
 from rheos.runtimes import job_operations
-from rheos.runtimes.job_operations import (
+from rheos.runtimes.operation_contract import (
     Argument,
     Face,
     JobOperation,

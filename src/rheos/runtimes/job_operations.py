@@ -11,21 +11,12 @@ they are needed.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Sequence
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    ClassVar,
-    Generic,
-    Protocol,
-    TypeAlias,
     TypeVar,
-    get_args,
     get_type_hints,
 )
 
@@ -33,6 +24,18 @@ import msgspec
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.runtimes.operation_contract import (
+    NOWHERE,
+    ONLY_REST,
+    Argument,
+    AskedJob,
+    DrivenJob,
+    DriverOperation,
+    JobOperation,
+    Meaning,
+    Operations,
+    Role,
+)
 
 if TYPE_CHECKING:
     from rheos.core.metrics.event_log import JobEvent
@@ -40,165 +43,9 @@ if TYPE_CHECKING:
     from rheos.core.metrics.model import JobFigures
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
-    from rheos.runtimes.driver.master import Master
     from rheos.runtimes.job import CheckpointInfo, JobStatus
-    from rheos.runtimes.job_handle import JobHandle
 
 T = TypeVar("T")
-
-
-class Role(Enum):
-    """Role of whoever asks."""
-
-    LOOK = "look"
-    OPERATE = "operate"
-    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
-
-    def may(self, needed: Role) -> bool:
-        """Return whether this role allows what needs the other."""
-        return self is Role.OPERATE or needed is Role.LOOK
-
-
-class Face(Enum):
-    """A place where an operation is offered as it is declared."""
-
-    REST = "rest"
-    COMMAND = "command"
-
-
-EVERYWHERE = frozenset(Face)
-ONLY_REST = frozenset({Face.REST})
-NOWHERE: frozenset[Face] = frozenset()
-"""Other routes and commands show what the operation returns, together with more."""
-
-
-class Meaning(Enum):
-    """Meaning of a string in a request from the network."""
-
-    TEXT = "text"
-    """A name, a duration, a value: nothing is opened by it."""
-    SAVEPOINT_FOLDER = "a folder for savepoints"
-    """Savepoints are written below it."""
-    SAVEPOINT = "a savepoint"
-    """Its state is restored, and may be pickled: reading it may run code."""
-    PROGRAM = "a program"
-    """A file that is run."""
-
-
-@dataclass(frozen=True)
-class Argument:
-    """Declaration of one field of an operation, for REST and for the command."""
-
-    help: str
-    meaning: Meaning = Meaning.TEXT
-    """Meaning of a string. A folder for savepoints becomes absolute in the command: the driver has
-    another working directory."""
-    bounds: Mapping[str, float] | None = None
-    """Constraints of the REST body by their names in `msgspec.Meta`. The driver checks them, too, and
-    its error says what to do."""
-    positional: str | None = None
-    """Name of a positional argument of the command; `None` for an option."""
-    option: str | None = None
-    """Name of the option, if it is not the field's."""
-    seconds: bool = False
-    """Whether the command takes a duration, such as 30s or 2h."""
-    default: str | None = None
-    """The default in words, for the command's help."""
-
-
-# --- what every operation is ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AskedJob:
-    """A running job, as the control socket knows it."""
-
-    handle: JobHandle
-    plan: PlanOutline
-    settings: dict[str, str]
-
-
-class DrivenJob(Protocol):
-    """A job with a master, as the handlers see it. A runtime declares how it waits for the master."""
-
-    @property
-    @abstractmethod
-    def master(self) -> Master:
-        """The master that drives the job now."""
-
-    @abstractmethod
-    def answered(self, answer: Future[T], what_failed: str) -> T:
-        """Return the master's answer once it is there. `what_failed` begins the error if it never
-        comes."""
-
-    @abstractmethod
-    def savepoint_place(self, directory: str | None) -> str:
-        """Return the folder below which a savepoint goes. Raises RheosError if it cannot be written."""
-
-    @abstractmethod
-    def wait_until_over(self) -> None:
-        """Return once the job has ended."""
-
-    @abstractmethod
-    def check_sampled(self) -> None:
-        """Raise ConfigurationError if the job's subtasks cannot be sampled."""
-
-
-class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=True):
-    """A request to a job, whose answer is a `T`."""
-
-    name: ClassVar[str]
-    """Its name in REST paths, in the audit and as a command."""
-    role: ClassVar[Role] = Role.LOOK
-    """The least role that may ask. Requests of `LOOK` are answered at once, in the server's thread."""
-    faces: ClassVar[frozenset[Face]] = EVERYWHERE
-    reports: ClassVar[bool] = True
-    """Whether the answer is data, which the command also prints as JSON."""
-    timeout: ClassVar[str | None] = "30s"
-    """How long the command waits by default. `None` has no such option: the answer takes `lasts_s`."""
-    always_admitted: ClassVar[bool] = False
-    """Whether it is carried out even if as many operations as may be are under way."""
-    ends_job: ClassVar[bool] = False
-    """Whether the job has ended with it; then the command waits until the job's record is gone."""
-
-    def of_job(self, job: AskedJob) -> T:
-        """Return the answer of a job that can be found by commands. Raises RheosError."""
-        raise NotImplementedError
-
-    @property
-    def lasts_s(self) -> float:
-        """Seconds that the operation itself takes."""
-        return 0.0
-
-    def text(self, answer: T) -> str | None:
-        """Return the answer as the command prints it; `None` for JSON, or nothing if it is no data."""
-        return None
-
-    def note(self, job: str) -> str | None:
-        """Return what the command prints to stderr when it is done; `None` for nothing."""
-        return None
-
-
-class DriverOperation(JobOperation[T], frozen=True):
-    """An operation that the job's driver carries out."""
-
-    def of_job(self, job: AskedJob) -> T:
-        return job.handle.ask(self)
-
-    def carry_out(self, job: DrivenJob) -> T:
-        """Return the answer, on the caller's thread. Raises RheosError."""
-        raise NotImplementedError
-
-    def nothing(self) -> T | None:
-        """Return the answer of a job that keeps none of this; `None` if such a job refuses."""
-        return None
-
-    def refusal(self) -> ConfigurationError:
-        """Return the error of a job that runs to its end without checkpoints."""
-        return ConfigurationError(
-            f"this job cannot be asked for its {self.name}: it runs to its end, as Spark runs it",
-            hint='run it with runtime="continuous"',
-        )
 
 
 class SavepointAnswer(msgspec.Struct, frozen=True):
@@ -457,8 +304,6 @@ def _no_savepoints() -> ConfigurationError:
     )
 
 
-Operations: TypeAlias = tuple[type[JobOperation[Any]], ...]
-
 JOB_OPERATIONS: Operations = (
     GetStatus,
     GetFigures,
@@ -492,59 +337,6 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     answers = (JobEvent, HistoryView, JobFigures, PlanOutline, StackProfile, CheckpointInfo, JobStatus)
     handler = operation.carry_out if issubclass(operation, DriverOperation) else operation.of_job
     return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
-
-
-def summary(operation: type[JobOperation[Any]]) -> str:
-    """Return the first sentence of the help."""
-    return help_text(operation).partition(". ")[0].rstrip(".")
-
-
-def help_text(operation: type[JobOperation[Any]]) -> str:
-    """Return the help of the operation on one line."""
-    return " ".join((operation.__doc__ or "").split())
-
-
-def arguments_of(operation: type[JobOperation[Any]]) -> dict[str, Argument]:
-    """Return the declarations of the operation's fields. Raises TypeError if a field has none."""
-    found: dict[str, Argument] = {}
-
-    def note(name: str, kind: Any, argument: Argument) -> Any:
-        found[name] = argument
-        return kind
-
-    declared_fields(operation, note)
-    return found
-
-
-def declared_fields(
-    operation: type[JobOperation[Any]], declare: Callable[[str, Any, Argument], Any]
-) -> list[Any]:
-    """Return the name, the type and any default of each field, as `msgspec.defstruct` takes them.
-
-    Args:
-        operation: the operation.
-        declare: returns the type that replaces the declared one, from the field's name, its type
-            without its declaration, and its declaration.
-
-    Raises:
-        TypeError: a field has no `Argument`.
-    """
-    hints = get_type_hints(operation, include_extras=True)
-
-    def replaced(name: str, hint: Any) -> Any:
-        match get_args(hint):
-            case (kind, Argument() as argument):
-                return declare(name, kind, argument)
-            case (optional, none) if none is type(None):
-                return replaced(name, optional) | None
-            case _:
-                raise TypeError(f"{operation.__name__}.{name} does not declare its Argument")
-
-    fields: list[Any] = []
-    for field in msgspec.structs.fields(operation):
-        declared = (field.name, replaced(field.name, hints[field.name]))
-        fields.append(declared if field.required else (*declared, field.default))
-    return fields
 
 
 class JobMethods:

@@ -23,7 +23,7 @@ from rheos.ops.dashboard.app import Dashboard
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.served import ServedJobs
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.job_operations import Role
+from rheos.runtimes.operation_contract import Role
 from tests.cli.stand_ins import StandIn, outline
 from tests.processes import Started
 from tests.waiting import wait_for

@@ -23,16 +23,13 @@ from rheos.runtimes import job_operations
 from rheos.runtimes.continuous.runtime import ContinuousJob
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.job_handle import JobHandle, WithoutCheckpoints
-from rheos.runtimes.job_operations import (
+from rheos.runtimes.job_operations import JOB_OPERATIONS, JobMethods, SavepointAnswer, answer_type
+from rheos.runtimes.operation_contract import (
     EVERYWHERE,
-    JOB_OPERATIONS,
     Argument,
     DriverOperation,
-    JobMethods,
     JobOperation,
     Role,
-    SavepointAnswer,
-    answer_type,
     arguments_of,
     summary,
 )

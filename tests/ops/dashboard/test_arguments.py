@@ -20,7 +20,8 @@ from rheos.ops.dashboard.arguments import SavepointFolder, SavepointPath, body_o
 from rheos.ops.dashboard.operations import Operation, operations
 from rheos.ops.dashboard.replays import ForkRequest, WhyRequest
 from rheos.runtimes.host.stores import open_store
-from rheos.runtimes.job_operations import Meaning, TakeSavepoint
+from rheos.runtimes.job_operations import TakeSavepoint
+from rheos.runtimes.operation_contract import Meaning
 
 SAVEPOINT_BODY = body_of(TakeSavepoint)
 

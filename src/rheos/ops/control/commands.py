@@ -28,9 +28,9 @@ from rheos.runtimes.job_operations import (
     GetSettings,
     GetStatus,
     JobMethods,
-    JobOperation,
     answer_type,
 )
+from rheos.runtimes.operation_contract import JobOperation
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus
 from rheos.runtimes.job_handle import JobHandle, Runtime
-from rheos.runtimes.job_operations import DriverOperation
+from rheos.runtimes.operation_contract import DriverOperation
 
 T = TypeVar("T")
 

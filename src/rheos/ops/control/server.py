@@ -25,7 +25,7 @@ from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
 from rheos.runtimes.host.sockets import is_of, listen
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
-from rheos.runtimes.job_operations import AskedJob, JobOperation, Role
+from rheos.runtimes.operation_contract import AskedJob, JobOperation, Role
 
 _LOOK_EVERY_MS = 250
 _MAX_AT_WORK = 8

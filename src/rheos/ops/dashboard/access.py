@@ -20,7 +20,7 @@ from typing import Any
 from rheos.core.errors import ConfigurationError
 from rheos.ops.control.registry import home_folder
 from rheos.runtimes.host.scratch import left_files, locked_file
-from rheos.runtimes.job_operations import Role
+from rheos.runtimes.operation_contract import Role
 
 CODE_WITHIN_S = 300.0
 """For how long the code of a printed address can be exchanged."""

@@ -31,7 +31,7 @@ from rheos.ops.dashboard.openapi import BASE, document
 from rheos.ops.dashboard.operations import Operation, RestRequest, operations
 from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
 from rheos.ops.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
-from rheos.runtimes.job_operations import Role
+from rheos.runtimes.operation_contract import Role
 
 MAX_BODY_BYTES = 16 * 1024
 _MAX_AT_WORK = 16

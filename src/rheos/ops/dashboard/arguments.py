@@ -21,7 +21,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.redaction import redacted, redacted_values
 from rheos.ops.control.registry import JobRecord
 from rheos.runtimes.host.stores import open_store, there_is
-from rheos.runtimes.job_operations import Argument, JobOperation, Meaning, declared_fields
+from rheos.runtimes.operation_contract import Argument, JobOperation, Meaning, declared_fields
 
 MAX_TEXT = 4096
 """Characters of one string of a request."""

@@ -30,15 +30,8 @@ from rheos.ops.dashboard.replays import (
 )
 from rheos.ops.dashboard.served import Served, ServedJobs
 from rheos.runtimes import job_operations
-from rheos.runtimes.job_operations import (
-    Face,
-    JobOperation,
-    Meaning,
-    Role,
-    answer_type,
-    arguments_of,
-    summary,
-)
+from rheos.runtimes.job_operations import answer_type
+from rheos.runtimes.operation_contract import Face, JobOperation, Meaning, Role, arguments_of, summary
 
 T = TypeVar("T")
 

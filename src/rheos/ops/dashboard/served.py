@@ -41,7 +41,8 @@ from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.health.kinds import failed
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState
-from rheos.runtimes.job_operations import GetFigures, JobOperation, Role
+from rheos.runtimes.job_operations import GetFigures
+from rheos.runtimes.operation_contract import JobOperation, Role
 
 T = TypeVar("T")
 

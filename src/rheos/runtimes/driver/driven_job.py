@@ -10,7 +10,7 @@ import pyarrow as pa
 from rheos.core.metrics.model import JobFigures
 from rheos.runtimes.job import JobStatus
 from rheos.runtimes.job_handle import JobHandle
-from rheos.runtimes.job_operations import DrivenJob, DriverOperation
+from rheos.runtimes.operation_contract import DrivenJob, DriverOperation
 
 T = TypeVar("T")
 
