@@ -293,6 +293,8 @@ USERS = {
 def libraries_of(path: Path) -> set[str]:
     found: set[str] = set()
     text = path.read_text()
+    if "CONNECTOR.client()" in text:
+        found.add("the client library of its registration")
     if not any(library in text for library in LIBRARIES):
         return found
     for node in ast.walk(ast.parse(text)):
