@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -303,13 +303,18 @@ class Environment:
         with located(call_site()):
             return self._sql_session().explained(query, state_ttl)
 
-    def _explained(self, stream: DataStream, logical: str) -> str:
-        """The logical plan, and how the stream would run by itself."""
-        end = Node(0, "result", None, call_site(), SinkSpec(CollectSink()), (stream._port,), {})
-        graph = self._program.ending_in(end)
-        choice = choose_runtime(self._runtime, graph)
-        plan = self._plan_of(graph, "explain", choice)
-        return f"{logical}\n{explain.text(plan, str(choice))}"
+    def _explained(self, make: Callable[[], DataStream], logical: str) -> str:
+        """Return a logical plan, and how the stream that `make` builds would run alone.
+
+        The program keeps nothing that `make` adds.
+        """
+        with self._program.tried():
+            port = make().transformation.port
+            end = Node(0, "result", None, call_site(), SinkSpec(CollectSink()), (port,), {})
+            graph = self._program.ending_in(end)
+            choice = choose_runtime(self._runtime, graph)
+            plan = self._plan_of(graph, "explain", choice)
+            return f"{logical}\n{explain.text(plan, str(choice))}"
 
     def sql_script(self, statements: str) -> None:
         """Adds what the statements of a text say: tables, views, and what is written to which table.
@@ -331,7 +336,7 @@ class Environment:
         if self._sql is None:
             from rheos.sql.session import SqlSession
 
-            self._sql = SqlSession(self)
+            self._sql = SqlSession(self, self._explained)
         return self._sql
 
     # --- runs -----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.patterns import Pattern
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
+from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import UNSAID, Declared, Signature, input_record, result_type
 from rheos.api.windowed import WindowedStream, windows_said
 from rheos.core.aggregates import Agg
@@ -92,8 +93,13 @@ class KeyedStream:
         return self._port.keys
 
     @property
+    def transformation(self) -> Transformation:
+        """The stream's place in the program, to which libraries such as SQL add operators."""
+        return Transformation(self._program, self._port)
+
+    @property
     def _type(self) -> StreamType:
-        return self._program.type_of(self._port)
+        return self.transformation.type
 
     if not TYPE_CHECKING:
 
@@ -326,9 +332,10 @@ class KeyedStream:
         that did not become whole within their time to `"timed_out"`.
         """
         with located(call_site(), "detect"):
-            return self._detected(tree_of(pattern))
+            return self.detect_tree(tree_of(pattern))
 
-    def _detected(self, pattern: PatternTree) -> DataStream:
+    def detect_tree(self, pattern: PatternTree) -> DataStream:
+        """Find matches of a pattern that was compiled before, as SQL does for MATCH_RECOGNIZE."""
         spec, schema = detected(pattern, self.schema, self.keys)
         self._go_by_event_time("detect()")
         type = StreamType(schema, event_time=True)
@@ -520,6 +527,5 @@ class KeyedStream:
     def _then(
         self, spec: Spec, name: str, outputs: dict[str, StreamType], *others: KeyedStream
     ) -> DataStream:
-        inputs = (self._port, *(other._port for other in others))
-        node = self._program.add(spec, name=name, site=call_site(), inputs=inputs, outputs=outputs)
-        return DataStream(self._program, Input(node.id))
+        inputs = (other.transformation for other in others)
+        return DataStream.at(self.transformation.add(spec, name, outputs, *inputs))

@@ -27,6 +27,7 @@ from rheos.api.lookups import How, looked_up
 from rheos.api.method_hints import OF_KEYED, no_such_method
 from rheos.api.partitioning import Partitioned
 from rheos.api.program import checked_name
+from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import declared_type, input_record, output_type
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
@@ -101,12 +102,22 @@ class DataStream(Partitioned):
         return self._type.schema
 
     @property
+    def transformation(self) -> Transformation:
+        """The stream's place in the program, to which libraries such as SQL add operators."""
+        return Transformation(self._program, self._port)
+
+    @classmethod
+    def at(cls, transformation: Transformation) -> DataStream:
+        """Return the stream of the rows at a place in the program."""
+        return cls(transformation.program, transformation.port)
+
+    @property
     def _type(self) -> StreamType:
-        return self._program.type_of(self._port)
+        return self.transformation.type
 
     @property
     def _node(self) -> Node:
-        return self._program.node(self._port.node)
+        return self.transformation.node
 
     if not TYPE_CHECKING:
 
@@ -574,8 +585,7 @@ class DataStream(Partitioned):
         return stream._typed(None)
 
     def _typed(self, changes: Changes | None) -> DataStream:
-        type = replace(self._type, changes=changes)
-        self._program.replace(replace(self._node, outputs={MAIN: type}))
+        self.transformation.with_changes(changes)
         return self
 
     def _for_sink(self, sink: Sink, changes: Changes) -> tuple[DataStream, Sink]:
@@ -859,25 +869,8 @@ class DataStream(Partitioned):
             return self._program.to_frame(self._program.ending_in(end))
 
     def _then(self, spec: Spec, name: str, schema: pa.Schema, record: type | None) -> DataStream:
-        """The stream that leaves a new operator which reads this one."""
-        node = self._program.add(
-            spec,
-            name=name,
-            site=call_site(),
-            inputs=(self._port,),
-            outputs={MAIN: self._type_behind(spec, schema, record)},
-        )
-        return DataStream(self._program, Input(node.id))
-
-    def _type_behind(self, spec: Spec, schema: pa.Schema, record: type | None) -> StreamType:
-        """A function makes new records: a column of the same name and type is taken for the same."""
-        before = self._type
-        column = before.time_column
-        kept = column if column is not None and column in schema.names else None
-        if kept is not None and schema.field(kept).type != before.schema.field(kept).type:
-            kept = None
-        changes = before.changes if spec.keeps_changes else None
-        return StreamType(schema, before.event_time, record, kept, before.time_changed, changes)
+        """Return the stream of a new operator that reads this one."""
+        return DataStream.at(self.transformation.then(spec, name, schema, record))
 
 
 def operator_name(kind: str, fn: Any) -> str:

@@ -97,7 +97,7 @@ class Catalog:
 
 def scan(name: str, stream: DataStream) -> Scan:
     """The plan of a stream's rows."""
-    type = stream._type
+    type = stream.transformation.type
     kinds = empty_frame(type.schema).schema
     columns = tuple(
         SqlColumn(

@@ -11,7 +11,7 @@ import polars as pl
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.grouping import AT_ITS_END
-from rheos.sql.keys import any_value, not_null, selected
+from rheos.sql.keys import any_value, not_null, selected, with_changes
 from rheos.sql.plan import AllRows, AsOfTime, CloseInTime, ColumnRole, InOneWindow, JoinPlan, SqlColumn
 from rheos.sql.windows import OF_WINDOWS, last_time, window_names
 
@@ -147,7 +147,7 @@ def _sides(
 def _changed(stream: DataStream, change: object, keys: Sequence[str]) -> DataStream:
     """The rows after a step; of changes, with what they were, as a row may have come to another key."""
     assert callable(change)
-    changes = stream._type.changes
+    changes = stream.transformation.type.changes
     if changes is None:
         return change(stream)  # type: ignore[no-any-return]
     if not changes.retracts and not {*keys} <= {*changes.key}:
@@ -155,4 +155,4 @@ def _changed(stream: DataStream, change: object, keys: Sequence[str]) -> DataStr
         of = not_null(stream, changes.key)
         stream = of.restored(of.stream.retractions(), changes)
     made: DataStream = change(stream.as_rows())
-    return made._typed(Changes(changes.key, changes.retracts))
+    return with_changes(made, Changes(changes.key, changes.retracts))

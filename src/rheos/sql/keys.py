@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rheos.api.expressions import compile_expressions
+from rheos.api.streams import DataStream
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.sql import types
 
 if TYPE_CHECKING:
     from rheos.api.keyed import KeyedStream
-    from rheos.api.streams import DataStream
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NullableKeys:
         if not self.of:
             return found
         hidden = {name for key in self.of for name in (_value(key), _absence(key))}
-        there, changing = {*found.schema.names}, found._type.changes is not None
+        there, changing = {*found.schema.names}, found.transformation.type.changes is not None
         exprs = [
             pl.when(~pl.col(_absence(key))).then(pl.col(_value(key))).alias(key)
             for key in self.of
@@ -53,11 +53,17 @@ class NullableKeys:
 
 def selected(stream: DataStream, exprs: Sequence[pl.Expr], changes: Changes | None) -> DataStream:
     """New columns; of changes, with what they say of a row, as changes of the table that these are."""
-    if stream._type.changes is None:
+    if stream.transformation.type.changes is None:
         return stream.select(*exprs)
     given = [*exprs, pl.col(OP)]
     made, schema = compile_expressions("select", given, {}, stream.schema)
-    return stream._then(ExpressionSpec("select", made), "select", schema, None)._typed(changes)
+    added = stream.transformation.then(ExpressionSpec("select", made), "select", schema)
+    return DataStream.at(added.with_changes(changes))
+
+
+def with_changes(stream: DataStream, changes: Changes | None) -> DataStream:
+    """Declare the rows to be a changelog, or plain rows if `changes` is None."""
+    return DataStream.at(stream.transformation.with_changes(changes))
 
 
 def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
@@ -68,7 +74,7 @@ def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
     kinds = {key: types.of_arrow(stream.schema.field(key).type) for key in of}
     added = [pl.col(key).fill_null(any_value(kinds[key])).alias(_value(key)) for key in of]
     added += [pl.col(key).is_null().alias(_absence(key)) for key in of]
-    changes = stream._type.changes
+    changes = stream.transformation.type.changes
     if changes is not None:
         changes = replace(changes, key=_named(changes.key, of))
     every = [pl.col(name) for name in stream.schema.names if not (changes and name == OP)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.streams import DataStream
 from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
@@ -23,7 +23,7 @@ from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.by_time import OverByTime, label
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
-from rheos.sql.keys import not_null, selected
+from rheos.sql.keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
 from rheos.sql.plan import (
     Aggregate,
@@ -51,7 +51,6 @@ from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
-    from rheos.api.streams import DataStream
 
 
 class Lowering:
@@ -84,7 +83,7 @@ class Lowering:
             case Explode():
                 rows = self.stream(plan.input)
                 rows = rows if plan.changes is None else rows.as_rows()
-                return rows.explode(plan.column)._typed(plan.changes)
+                return with_changes(rows.explode(plan.column), plan.changes)
             case Retract():
                 of = not_null(self.stream(plan.input), plan.changes.key)
                 return of.restored(of.stream.retractions(), plan.changes)
@@ -113,7 +112,7 @@ class Lowering:
                 return found.select(*(column.name for column in plan.columns))
             case MatchPlan():
                 of = not_null(self.stream(plan.input), plan.keys)
-                found = self._known(of.keyed()._detected(plan.pattern), plan, "match", *plan.keys)
+                found = self._known(of.keyed().detect_tree(plan.pattern), plan, "match", *plan.keys)
                 if plan.number is not None:
                     counted = found.key_by(*of.keys).running(**{plan.number: agg.count()})
                     found = self._known(counted, plan, "number", *plan.keys)
@@ -135,7 +134,8 @@ class Lowering:
         made = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
         schema = stream.schema.append(made.field(plan.spec.column))
         name = f"call({function_name(plan.spec.fn)})"
-        return stream._then(plan.spec, name, schema, None)._typed(plan.changes)
+        made = stream.transformation.then(plan.spec, name, schema)
+        return DataStream.at(made.with_changes(plan.changes))
 
     def _windowed(self, plan: Windowed) -> DataStream:
         """A row for each window that a row is in. Where the windows are grouped by, they are those of
@@ -151,8 +151,9 @@ class Lowering:
             case Tumbling() | Sliding() | Cumulating() if window.calendar is not None:
                 found = WindowsOfRows(window, plan.time, "windows")
                 spec = MapBatchesSpec(found, "arrow")
-                listed = stream._then(spec, "windows of rows", found.schema(stream.schema), None)
-                return listed.explode("windows")
+                schema = found.schema(stream.schema)
+                listed = stream.transformation.then(spec, "windows of rows", schema)
+                return DataStream.at(listed).explode("windows")
             case Tumbling() | Sliding():
                 size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
                 last = ms - (ms - offset) % slide
@@ -239,15 +240,17 @@ class Lowering:
         kinds = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
         rows = table_columns(keyed.schema)
         schema = pa.schema([*rows, *(kinds.field(name) for name in over.results)])
-        changes = keyed._type.changes
+        changes = keyed.transformation.type.changes
         if changes is None:
             fn = OverByTime(over, plan.frame, pa.schema([*rows]))
             made = keyed.process(fn, order="event_time", returns=schema)
         else:
             key = (*dict.fromkeys((*keyed.keys, *changes.key)),)
             schema = schema.append(pa.field(OP, pa.string()))
-            table = StreamType(schema, keyed._type.event_time, changes=Changes(key, retracts=True))
-            made = keyed._then(OverSpec(over, plan.frame, changes.key), "over", {MAIN: table})
+            timed = keyed.transformation.type.event_time
+            table = StreamType(schema, timed, changes=Changes(key, retracts=True))
+            spec = OverSpec(over, plan.frame, changes.key)
+            made = DataStream.at(keyed.transformation.add(spec, "over", {MAIN: table}))
         what = [str(plan.frame), *map(label, over.functions), *plan.keys]
         found = of.restored(self._known(made, plan, "over", *what), plan.changes)
         return _untimed(found) if is_behind_time(plan) else found
@@ -263,18 +266,16 @@ class Lowering:
 
 def _timed_alike(streams: list[DataStream]) -> list[DataStream]:
     """Without event time, where some of them have none."""
-    if all(stream._type.event_time for stream in streams):
+    if all(stream.transformation.type.event_time for stream in streams):
         return streams
-    return [_untimed(stream) if stream._type.event_time else stream for stream in streams]
+    return [_untimed(stream) if stream.transformation.type.event_time else stream for stream in streams]
 
 
 def _untimed(stream: DataStream) -> DataStream:
-    changes = stream._type.changes
+    changes = stream.transformation.type.changes
     names = [name for name in stream.schema.names if changes is None or name != OP]
     rows = selected(stream, [pl.col(name) for name in names], changes)
-    type = replace(rows._type, event_time=False, time_column=None)
-    rows._program.replace(replace(rows._node, outputs={MAIN: type}))
-    return rows
+    return DataStream.at(rows.transformation.without_event_time())
 
 
 def _called(expr: pl.Expr, name: str) -> pl.Expr:

@@ -40,8 +40,12 @@ _NAME = re.compile(r"[^\W\d]\w*")
 class SqlSession:
     """The SQL of one environment."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(
+        self, env: Environment, explain: Callable[[Callable[[], DataStream], str], str]
+    ) -> None:
+        """`explain` shows how a stream that its argument makes would run, below a logical plan."""
         self._env = env
+        self._explain = explain
         self.catalog = Catalog(read=self._read)
         self.lowering = Lowering(env)
         self.ttl: TimeToLive | None = None
@@ -155,8 +159,7 @@ class SqlSession:
 
     def _explanation(self, plan: Plan) -> str:
         """Nothing of it stays in the program, or in the ids of what runs."""
-        with self._env._program.tried():
-            return self._env._explained(Lowering(self._env).stream(plan), explained(plan))
+        return self._explain(lambda: Lowering(self._env).stream(plan), explained(plan))
 
     def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
         """The plan of a query by itself."""

@@ -441,4 +441,6 @@ def _source(
 ) -> DataStream:
     strategy = None if on is None else Watermark.monotonic(on=on)
     rows = env.from_source(collection(schema.empty_table()), watermark=strategy)
-    return rows._typed(Changes(upserts_by, retracts=False)) if upserts_by else rows
+    if upserts_by:
+        rows.transformation.with_changes(Changes(upserts_by, retracts=False))
+    return rows
