@@ -90,8 +90,7 @@ class RuntimeChoice:
     def _check_standby(self, config: JobConfig) -> None:
         if self.name != "continuous":
             raise ConfigurationError(
-                "--standby goes on with a job whose driver was lost, and a "
-                f"{self.name} job begins anew",
+                f"--standby resumes a job whose driver was lost; a {self.name} job always starts anew",
                 hint='write --runtime continuous, or runtime="continuous"; or leave out --standby',
             )
         if config.checkpoint_dir is None:
