@@ -20,7 +20,7 @@ from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import result_column
 from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, with_keys
-from rheos.sql.ranking import RowOrder, is_rank, known_by_key, sorted_by
+from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
 _POSITIONS: dict[type[exp.Expr], FramePosition] = {
@@ -136,7 +136,7 @@ def _over(
     ]
 
 
-def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[RowOrder], at: exp.Expr) -> None:
+def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[OrderTerm], at: exp.Expr) -> None:
     """Rows that stay are given in the order of event time, once all before them are there."""
     known = [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
     expr = orders[0].value.expr
@@ -154,7 +154,7 @@ def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[RowOrder], at: exp
 # --- frames -------------------------------------------------------------------------------------------
 
 
-def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[RowOrder]) -> FrameSpec:
+def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> FrameSpec:
     desc = orders[0].desc
     if spec is None:
         return FrameSpec(by_rows=False, preceding=None, descending=desc)
@@ -213,7 +213,7 @@ class _OverCall:
     node: exp.Window
     window: exp.Expr
     """The OVER clause."""
-    orders: Sequence[RowOrder]
+    orders: Sequence[OrderTerm]
     frame: FrameSpec
     argument: Typed
     position: FramePosition | None
@@ -253,7 +253,7 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
     order = window.args.get("order")
     if order is None:
         raise sql.error("the rows OVER which it is have an order", call, _EXAMPLE)
-    orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
+    orders = [OrderTerm.of(sql, compiler, each) for each in order.expressions]
     frame = _frame(sql, window.args.get("spec"), orders)
     position, made = _function(sql, compiler, call)
     if position is FramePosition.BEFORE:

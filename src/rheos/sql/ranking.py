@@ -70,7 +70,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
         if found.role in OF_WINDOWS:
             in_window.add(found.role)
         keys.append(found.name)
-    orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
+    orders = [OrderTerm.of(sql, compiler, each) for each in order.expressions]
     by = sorted_by(sql, orders)
     window, source = None, plan
     if {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END} <= in_window:
@@ -165,7 +165,7 @@ _DIGITS_OF_BIGINT = 18
 
 
 @dataclass(frozen=True)
-class RowOrder:
+class OrderTerm:
     """One expression of ORDER BY."""
 
     value: Typed
@@ -173,11 +173,11 @@ class RowOrder:
     null_is_least: bool
 
     @staticmethod
-    def of(sql: SqlText, compiler: Compiler, node: exp.Ordered) -> RowOrder:
+    def of(sql: SqlText, compiler: Compiler, node: exp.Ordered) -> OrderTerm:
         sql.only(node, ("this", "desc", "nulls_first"))
         desc = bool(node.args.get("desc"))
         first = bool(node.args.get("nulls_first", not desc))
-        return RowOrder(compiler.compile(node.this), desc, first != desc)
+        return OrderTerm(compiler.compile(node.this), desc, first != desc)
 
     def number(self) -> pl.Expr | None:
         """Return integers in the same order; None if there is no such mapping."""
@@ -195,7 +195,7 @@ class RowOrder:
         return number.fill_null(-(1 << 63) if self.null_is_least else (1 << 63) - 1)
 
 
-def sorted_by(sql: SqlText, orders: Sequence[RowOrder]) -> pl.Expr:
+def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     """One column in the order of all; null has its place in it."""
     first, *others = orders
     if others:
@@ -228,7 +228,7 @@ def _from_nine(digits: pl.Expr) -> pl.Expr:
     return digits.str.replace_many([*"0123456789"], [*"9876543210"])
 
 
-def _as_text(sql: SqlText, order: RowOrder, *, flipped: bool) -> pl.Expr:
+def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
     """Texts of one length in the order of the values, or in the reverse one."""
     number, kind = order.number(), order.value.type
     if number is None and isinstance(kind, pl.Decimal):
