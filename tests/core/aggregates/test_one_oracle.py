@@ -65,10 +65,7 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
         pa.decimal128(10, 2),
         [Decimal("99999999.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.00")],
     ),
-    "decimal(38, 18)": (
-        pa.decimal128(38, 18),
-        [Decimal("1e-18"), Decimal("-1.5"), Decimal("9e15"), Decimal("0")],
-    ),
+    "decimal(38, 18)": decimals(38, 18, "1e-18", "-1.5", "9e15", "0"),
     "decimal(38, 0)": (
         pa.decimal128(38, 0),
         [Decimal("9" * 38), Decimal("-" + "9" * 38), Decimal(0), Decimal(2**64)],

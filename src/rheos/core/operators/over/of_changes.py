@@ -148,18 +148,22 @@ class OverOfChanges(KeyedStateOperator):
         for first in range(0, len(keys), stride):
             some = range(first, min(first + stride, len(keys)))
             self.backend.prepare(keys[some.start : some.stop])
+            results: dict[Key, dict[str, tuple[Any, ...]]] = {}
             made = [
                 (row, op, at)
                 for at in some
-                for row, op in self._changed(keys[at], rows[at], gone=gone[at])
+                for row, op in self._changed(keys[at], rows[at], results, gone=gone[at])
             ]
             yield from self._out(made, batch)
 
-    def _changed(self, key: Key, row: Any, *, gone: bool) -> Iterator[tuple[Any, str]]:
-        """What becomes of the rows of a key, each with the aggregates it had or has."""
+    def _changed(
+        self, key: Key, row: Any, results: dict[Key, dict[str, tuple[Any, ...]]], *, gone: bool
+    ) -> Iterator[tuple[Any, str]]:
+        """Yield the changes to the rows of a key, each with the results it had or has. `results` are
+        those of each key so far, which are updated."""
         state = self._state
         there = dict(state.read(key, {}))
-        before = self._with_aggregates(there)
+        before = results[key] if key in results else self._with_aggregates(there)
         item = repr(tuple(row[place] for place in self._known_by))
         if gone:
             if there.pop(item, None) is not None:
@@ -173,7 +177,7 @@ class OverOfChanges(KeyedStateOperator):
                 known = state.enter(key)
             known[item] = row
             state.changed[key].add(item)
-        after = self._with_aggregates(there)
+        results[key] = after = self._with_aggregates(there)
         for each, was in before.items():
             now = after.get(each)
             if now is None:
