@@ -1,4 +1,4 @@
-"""What users write: `Environment`, streams and functions.
+"""The API of programs: `Environment`, streams and functions.
 
 A stream is a place in a graph of frozen nodes (`streams`, `keyed`, `windowed`, `connected`). Each
 method checks its arguments, derives output types from annotations, and adds a node with the user's

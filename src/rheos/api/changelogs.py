@@ -1,5 +1,5 @@
-"""What the methods of streams do about streams of changes: how a stream becomes one, what may be done
-with one, and how it reaches a sink."""
+"""Changelogs in the methods of streams: how a stream becomes one, which methods accept one, and how it
+reaches a sink."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def upsert_columns(
 
 
 def unknown_change(op: str) -> tuple[str, str]:
-    """What is said of a row whose column `op` does not say what it is, and what to do."""
+    """Return message and hint of the error for a row whose column `op` has an unknown value."""
     return (
         f"column {op!r} does not say whether the row is inserted, updated or deleted",
         f'it is one of {_KNOWN}; a TRUNCATE is one with on_truncate="delete". Give it such values '
@@ -101,7 +101,7 @@ def part_column(schema: pa.Schema) -> str:
 def check_expressions(
     op: str, exprs: Sequence[pl.Expr], before: pa.Schema, after: pa.Schema, changes: Changes
 ) -> Changes:
-    """What changes the rows behind are: of a table by the same key. Raises ProgramError."""
+    """Return the kind of changelog after expressions: by the same key. Raises ProgramError."""
     fixed = (*changes.key, OP)
     if op == "filter":
         read = {name for expr in exprs for name in _read(expr, before)}
@@ -179,8 +179,8 @@ def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Change
 
 
 def check_rows_by_key(changes: Changes, keys: Sequence[str]) -> None:
-    """The rows of the table can be kept by these keys: it is known which row a change is of, and where
-    the one before it lies. Raises ProgramError."""
+    """Check that state can store the table's rows by these keys: each change identifies its row, and
+    the subtask that has the previous version. Raises ProgramError."""
     if not changes.key:
         raise ProgramError(
             f"these are {changes.describe()}: it is not known which of them a change is of",
@@ -196,8 +196,8 @@ def check_rows_by_key(changes: Changes, keys: Sequence[str]) -> None:
 def sink_of_changes(
     sink: Sink, changes: Changes, schema: pa.Schema
 ) -> tuple[Sink, list[tuple[Op, list[pl.Expr]]], pa.Schema]:
-    """What writes the changes, and the expressions (operation, expressions) by which they become its
-    rows. Raises ProgramError."""
+    """Return the sink that writes the changes, and the steps (operation, expressions) that convert them
+    to its rows. Raises ProgramError."""
     if not changes.key:
         raise ProgramError(
             f"these are {changes.describe()}, and {sink.describe()} takes rows back by their key",

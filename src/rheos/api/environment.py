@@ -63,17 +63,17 @@ class Environment:
     env.execute("errors")
     ```
 
-    Its arguments are its settings: `rh.Settings` lists all of them, with what holds where nothing is
-    said. What is given to the command `rheos run`, or in its `--config`, wins over them.
+    Its arguments are its settings: `rh.Settings` lists them with their defaults. Options of the command
+    `rheos run`, and settings of its `--config`, override them.
 
     Args:
-        parallelism: how many subtasks each operator has.
-        settings: all of them at once, for environments that have most in common; the other arguments
-            win over it.
-        parameters: what the job's functions find in `ctx.parameters`, and the program in
-            `env.parameters`; those of `rheos run --param name=value` win over them.
-        files: files and folders that each worker is to have, by name: `ctx.file(name)` says where.
-        arguments: any setting by its name: `rh.Environment(2, checkpoint_dir="checkpoints")`.
+        parallelism: Number of subtasks of each operator.
+        settings: All settings at once, for environments that share most of them. The other arguments
+            override it.
+        parameters: Values that the job's functions read from `ctx.parameters`, and the program from
+            `env.parameters`. Those of `rheos run --param name=value` override them.
+        files: Files and folders that each worker needs, by name: `ctx.file(name)` returns the path.
+        arguments: Any setting by its name: `rh.Environment(2, checkpoint_dir="checkpoints")`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Environment:
         self._max_parallelism = settled.max_parallelism
         self._runtime = settled.runtime
         self._config = settled.config
-        """Of the jobs to come, but for their name."""
+        """Configuration of the jobs, without their names."""
         with located(site):
             given = Parameters({} if parameters is None else parameters)
             self._parameters = given.merged(overrides.current().parameters)
@@ -108,7 +108,7 @@ class Environment:
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks each operator has; where that follows the load, to start with."""
+        """Number of subtasks of each operator; if it follows the load, the initial number."""
         return self._parallelism
 
     @property
@@ -150,7 +150,7 @@ class Environment:
                 if watermark.on is not None:
                     source = ordered_by(source, watermark.column)
             if self._config.spark is None and self._config.master is None:
-                # What a DataFrame is made of lives in its own session.
+                # A DataFrame can only be used in its own session.
                 self._config = replace(self._config, spark=capabilities.session_of(source))
             record = capabilities.record_class(source)
             on = None if watermark is None else watermark.on
@@ -205,7 +205,7 @@ class Environment:
         uid: str | None = None,
         **options: Unpack[StreamArguments],
     ) -> DataStream:
-        """A stream of what a *streaming* Spark DataFrame brings, each row once.
+        """Return a stream of the rows of a *streaming* Spark DataFrame, each exactly once.
 
         ```python
         orders = env.from_stream(
@@ -214,19 +214,19 @@ class Environment:
             trigger="2s")
         ```
 
-        A query of Structured Streaming runs on the driver beside the job. It writes each of its
-        micro-batches down, below the job's checkpoint directory, before Spark takes it for read; the
-        job reads them there. A job that is started again finds both, and goes on. The query takes a
-        slot beside the job's own.
+        A query of Structured Streaming runs on the driver, next to the job. It writes each of its
+        micro-batches to the job's checkpoint directory before Spark marks it as read; the job reads
+        them there. A restarted job finds both, and continues. The query takes a slot in addition to the
+        job's own.
 
-        A row is late where its time is behind that of the batches *before* its own, by more than the
+        A row is late if its time is older than that of the batches *before* its own by more than the
         watermark's bound.
 
         Args:
-            df: what Spark streams.
-            watermark: the event time: a timestamp, a date, or a long of ms since the epoch.
-            options: as of `rh.spark_stream`: `trigger`, `available_now`, `lanes`, `max_unread`,
-                `retain`.
+            df: The streaming DataFrame.
+            watermark: The event time: a timestamp, a date, or a long of ms since the epoch.
+            options: The options of `rh.spark_stream`: `trigger`, `available_now`, `lanes`,
+                `max_unread`, `retain`.
         """
         with located(call_site(), name or "from_stream"):
             return self.from_source(spark_stream(df, **options), watermark, name=name, uid=uid)
@@ -275,7 +275,7 @@ class Environment:
             self._sql_session().register_function(name, fn, returns)
 
     def sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> DataStream:
-        """The stream of a query over streams that are registered (docs/sql.md).
+        """Return the stream of a query over registered streams (docs/sql.md).
 
         ```python
         env.register("bids", bids)
@@ -285,16 +285,16 @@ class Environment:
         Needs the extra `rheos[sql]`.
 
         Args:
-            query: the text of the query.
-            state_ttl: how long a join of all rows keeps each, after its event time, or "forever". A
-                query with such a join says it.
+            query: The SQL query.
+            state_ttl: Time for which a join of all rows keeps each row, after its event time, or
+                "forever". A query with such a join needs it.
         """
         with located(call_site()):
             return self._sql_session().query(query, state_ttl)
 
     def explain_sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> str:
-        """What a query computes, with the columns of each step and whether its rows stay or change
-        (append, upsert, retract), and how it would run.
+        """Return the logical plan of a query, with the columns and the kind of changes (append, upsert,
+        retract) of each step, and the plan by which it would run.
 
         ```python
         print(env.explain_sql("SELECT user, COUNT(*) AS n FROM bids GROUP BY user"))
@@ -317,7 +317,7 @@ class Environment:
             return f"{logical}\n{explain.text(plan, str(choice))}"
 
     def sql_script(self, statements: str) -> None:
-        """Adds what the statements of a text say: tables, views, and what is written to which table.
+        """Run SQL statements: they declare tables and views, and add the INSERTs to the program.
 
         ```python
         env.sql_script('''
@@ -327,7 +327,7 @@ class Environment:
         env.execute("hits")
         ```
 
-        What is written to all tables is one job, and runs with `execute`.
+        All INSERTs together are one job, which `execute` runs.
         """
         with located(call_site()):
             self._sql_session().script(statements)
@@ -375,12 +375,12 @@ class Environment:
         return handle
 
     def explain(self, format: str = "text", name: str = "job") -> str:
-        """What the program is, and how it would run.
+        """Return a description of the program and of the plan by which it would run.
 
         - "text": the operators with their columns, then the plan;
-        - "plan": the chains that run in one piece, and what flows between them;
+        - "plan": the chains that run in one piece, and the edges between them;
         - "mermaid": a drawing of the plan, for mermaid.js;
-        - "spark": of a batch job, what Spark makes of it. This one needs a Spark session.
+        - "spark": Spark's plan of a batch job. It needs a Spark session.
         """
         with located(call_site()):
             graph, plan, choice = self._plan(name)
@@ -436,7 +436,7 @@ class Environment:
         )
 
     def plan(self, name: str = "job") -> PhysicalPlan:
-        """What would run, for tools that look at a program without running it."""
+        """Return the physical plan, for tools that look at a program without running it."""
         with located(call_site()):
             return self._plan(name)[1]
 
@@ -499,7 +499,7 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
 
 
 def _signature() -> inspect.Signature:
-    """What a notebook and `help` show of `rh.Environment`: the settings one by one."""
+    """Return the signature that a notebook and `help` show: the settings one by one."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     named = [each for each in fields(Settings) if each.name != "parallelism"]
     return inspect.Signature(

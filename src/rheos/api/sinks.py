@@ -9,8 +9,8 @@ from rheos.connectors.print import PrintSink
 def print_sink(name: str | None = None) -> PrintSink:
     """Print each row as one line, after `name` and the subtask: `alerts[0]> {"user":7}`.
 
-    Lines appear as rows arrive, so after a failure some appear twice. With a local master they show in
-    the terminal; on a cluster in the executors' logs.
+    Lines appear as rows arrive, so some appear twice after a failure. With a local master they appear
+    in the terminal; on a cluster in the executors' logs.
     """
     return PrintSink(name)
 

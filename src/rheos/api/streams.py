@@ -1,4 +1,4 @@
-"""Streams: what `from_source` gives, and what every transformation of one gives again.
+"""Streams: `from_source` and every transformation of a stream return one.
 
 A stream is a place in the program, not data: its methods check what they are given, add an operator
 to the program, and return the stream that leaves it. Errors are raised here, at the user's own line.
@@ -147,12 +147,12 @@ class DataStream(Partitioned):
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStream:
-        """Has the operator that the stream leaves run in so many subtasks at the most.
+        """Limit the parallelism of the operator that produced this stream.
 
-        The others of the job then have no rows of it, nor state. What follows is as wide as the job,
-        unless it says otherwise. A program finds the same rows whatever it says here. A number above
-        the job's parallelism changes nothing. In a batch job Spark says how many tasks read a source or
-        stand behind a shuffle.
+        Its other subtasks then have neither rows nor state. The next operators have the job's
+        parallelism, unless they are limited, too. The results do not depend on it. A number above the
+        job's parallelism has no effect. In a batch job, Spark chooses the number of tasks that read a
+        source or a shuffle.
 
         ```python
         events.map(ask_the_service).set_parallelism(2)
@@ -229,7 +229,7 @@ class DataStream(Partitioned):
             return stream
 
     def _note_event_time(self, before: StreamType, op: str, exprs: Sequence[pl.Expr]) -> None:
-        """What becomes of the column that event time came from."""
+        """Record whether the expressions change the column that event time was read from."""
         column = before.time_column
         if column is None or column not in self.schema.names:
             return
@@ -286,11 +286,12 @@ class DataStream(Partitioned):
         form: Literal["polars", "arrow", "pandas"] = "polars",
         returns: Any = None,
     ) -> DataStream:
-        """Hands whole batches to the function: as a Polars DataFrame, an Arrow RecordBatch, or a pandas
-        DataFrame. It gives the same, of the columns that `returns` says.
+        """Call the function with whole batches: a Polars DataFrame, an Arrow RecordBatch, or a pandas
+        DataFrame. It returns the same type, with the columns of `returns`.
 
-        How rows are cut into batches differs from run to run, so what becomes of a row must not depend
-        on its neighbours. Where the stream has event time, a batch gives as many rows as it had.
+        The division of rows into batches differs from run to run, so the result for a row must not
+        depend on its neighbours. If the stream has event time, the function must return as many rows as
+        it received.
 
         ```python
         def score(batch: pl.DataFrame) -> pl.DataFrame:
@@ -374,9 +375,9 @@ class DataStream(Partitioned):
             return self._then(spec, name, declared.schema, declared.record)
 
     def explode(self, column: str, rank: str | None = None) -> DataStream:
-        """A row for each element of a list, whose other columns are those of its row. Elements that are
-        structs become a column for each field; lists that are empty or null give no row. `rank` names
-        a column for the place in the list, from 1.
+        """Emit a row for each element of a list, with the other columns of its row. Elements that are
+        structs become one column for each field. Lists that are empty or null emit no row. `rank` names
+        a column for the position in the list, starting at 1.
 
         ```python
         windows.aggregate(top=rh.agg.top_k("price", 3, of=["item", "price"])).explode("top")
@@ -445,28 +446,27 @@ class DataStream(Partitioned):
         cache_keys: int = 100_000,
         retry_for: str = "30s",
     ) -> DataStream:
-        """Adds to each row what a system outside has for its key when the row comes.
+        """Add columns from an external system to each row, by key, as of the row's arrival.
 
         ```python
         visits.lookup(rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User), on="id")
         ```
 
-        Rows are looked up some thousands at a time, beside those before them; they keep their order,
-        and watermarks and checkpoints their place. After a failure, rows since the last checkpoint are
-        looked up again, and find what is there then.
+        Rows are looked up in batches of some thousands, several batches concurrently. Rows, watermarks
+        and checkpoints keep their order. After a failure, rows since the last checkpoint are looked up
+        again, with the system's data at that time.
 
         Args:
-            lookup: what is asked, such as rh.redis.lookup(...).
-            on: the column with the key, or several where the lookup is asked by several.
-            columns: which of the lookup's columns to add, or their new names: `{"new": "old"}`. All of
-                them by default.
-            how: "left" keeps rows that find nothing, with nulls; "inner" drops them. A key with several
-                rows makes several of one, in either case.
-            cache_for: how long a subtask takes what it has found, or not found, for what is still
-                there ("10m"). Without it each row is looked up anew.
-            cache_keys: of how many keys at the most; the oldest go first.
-            retry_for: how long a system that is away is tried again before the job fails, and is
-                restarted by its strategy. Each further try is counted (`retries`).
+            lookup: The lookup, such as rh.redis.lookup(...).
+            on: The column with the key, or several if the lookup has several key columns.
+            columns: The lookup's columns to add, or their new names: `{"new": "old"}`. All by default.
+            how: "left" keeps rows without a result, with nulls; "inner" drops them. If a key has
+                several rows, the input row is emitted several times in either case.
+            cache_for: Time for which a subtask reuses a result, or the lack of one ("10m"). Without it,
+                each row is looked up anew.
+            cache_keys: Maximum number of cached keys; the oldest are dropped first.
+            retry_for: Time for which an unavailable system is retried before the job fails and is
+                restarted by its strategy. Each retry is counted (`retries`).
         """
         with located(call_site(), "lookup"):
             given = (lookup, on, columns, how, cache_for, cache_keys, retry_for)
@@ -483,25 +483,26 @@ class DataStream(Partitioned):
         on_truncate: Literal["delete", "fail"] = "delete",
         on_error: OnError = "fail",
     ) -> DataStream:
-        """Takes the rows as changes of a table: a row stands for the one before it with its key.
+        """Interpret the rows as upserts of a table: a row replaces the previous one with its key.
 
-        The column `op` says what a row is: "insert", "update_after" or "delete", or as
-        `rh.postgres.changes`, Debezium and Flink write it; with `op=None` every row is there from now
-        on. The changes of a key must come in their order: of one split, as those of a partition.
+        The column `op` is the kind of change: "insert", "update_after" or "delete", or the names that
+        `rh.postgres.changes`, Debezium and Flink use. With `op=None` every row is an insert or update.
+        The changes of a key must arrive in order: from one split, such as a partition.
 
         ```python
         orders = env.from_source(rh.postgres.changes("orders", url=url)).upserts(key="id")
         orders.sink_to(rh.redis.sink("redis://localhost:6379", key="order:{id}"))
         ```
 
-        Messages ("m" of Debezium) and tombstones, which are no changes, are left out.
+        Messages ("m" of Debezium) and tombstones are not changes, and are dropped.
 
         Args:
-            key: the columns by which rows of the table are known.
-            op: the column that says what a row is.
-            on_truncate: what a TRUNCATE of the table does: "delete" every row that is there, for which
-                the keys of the table are state; or "fail", as a change that is not known, without any.
-            on_error: what happens to a row with an unknown `op` or without a key: "fail" ends the job;
+            key: The columns that identify a row of the table.
+            op: The column with the kind of change.
+            on_truncate: Effect of a TRUNCATE of the table: "delete" deletes every existing row, for
+                which the keys of the table are kept as state; "fail" treats it as an unknown change,
+                and needs no state.
+            on_error: Treatment of a row with an unknown `op` or without a key: "fail" ends the job;
                 "skip" counts the row (`skipped`) and sends it to the side output "rejected".
         """
         site = call_site()
@@ -545,8 +546,8 @@ class DataStream(Partitioned):
         return DataStream(self._program, Input(node.id))
 
     def retractions(self) -> DataStream:
-        """Upserts with what each row was before: "update_before" ahead of "update_after", and the whole
-        row that is deleted. So a table behind can take rows back.
+        """Add the previous version of each row to upserts: "update_before" precedes "update_after", and
+        a deleted row is emitted whole. So downstream aggregates can retract rows.
 
         ```python
         orders.upserts(key="id").retractions().key_by("state").table(n=rh.agg.count())
@@ -574,7 +575,7 @@ class DataStream(Partitioned):
             return DataStream(self._program, Input(node.id))
 
     def as_rows(self) -> DataStream:
-        """Takes changes of a table as rows, whose column `op` says what they are.
+        """Interpret a changelog as append-only rows, whose column `op` is the kind of change.
 
         ```python
         changed.as_rows().sink_to(rh.files.sink("log/"))
@@ -599,11 +600,11 @@ class DataStream(Partitioned):
     # --- event time -----------------------------------------------------------------------------------
 
     def with_event_time(self, watermark: Watermark) -> DataStream:
-        """The same rows, with an event time of another column, and watermarks by it.
+        """Read event time from another column, with watermarks by it.
 
-        It stands behind a source and what works row by row, and ahead of `union` and `key_by`: each row
-        is still known to be of a split there, and late is decided by what its split has shown here
-        before it, as behind the source itself.
+        Use it after a source and operators that work row by row, and before `union` and `key_by`:
+        there, each row still belongs to a split. Lateness is decided by the earlier rows of the split,
+        as it is directly after the source.
 
         ```python
         lines = env.from_source(rh.files.source("logs/*.jsonl", schema=Line))
@@ -749,10 +750,10 @@ class DataStream(Partitioned):
             return windows_of_all(self, windows_said(self._program, self._port, window))
 
     def side_output(self, tag: str) -> DataStream:
-        """What the operator that the stream leaves emits beside its main output.
+        """Return a side output of the operator that produced this stream.
 
-        `"late"` is what came too late for a window, or for a process in event-time order; `"rejected"`
-        is what a source skipped; other tags are those that a process function declares.
+        `"late"` has rows that arrived too late for a window, or for a process in event-time order.
+        `"rejected"` has records that a source skipped. A process function declares other tags.
 
         ```python
         counts = events.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
@@ -874,7 +875,7 @@ class DataStream(Partitioned):
 
 
 def operator_name(kind: str, fn: Any) -> str:
-    """How an operator with a function is called, unless the user names it: "map(parse)"."""
+    """Return the default name of an operator with a function: "map(parse)"."""
     name = function_name(fn)
     return kind if name == "<lambda>" else f"{kind}({name})"
 
