@@ -65,7 +65,7 @@ class JoinedColumns:
         if left is not None and column.left is not None:
             found = left.column(column.left)
             if found.null_count and right is not None and column.right is not None:
-                # Of a pair both have the key; in a row of the right side alone only that side has it.
+                # Both rows of a pair have the key; in an unmatched right row only that side has it.
                 other = right.column(column.right)
                 found = pc.coalesce(found.cast(kind), other.cast(kind))
         elif right is not None and column.right is not None:

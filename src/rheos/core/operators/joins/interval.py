@@ -86,7 +86,7 @@ BEHIND = "joined behind"
 """The state that says for each key group which of them are done with."""
 
 TIDY_ROWS = 1 << 16
-"""After so many rows, or as many as were left the last time, it is looked at what is still needed."""
+"""After this many rows, or the number that remained the last time, rows are checked for expiry."""
 
 SPARE_KEYS = 1 << 18
 """So many keys may be known that have no rows."""
@@ -227,7 +227,7 @@ class IntervalJoinOperator(Operator):
         self._tidy()
 
     def _without_partners(self, watermark_ms: int) -> Iterator[Out]:
-        """What has come to be without a partner, in the order of its time."""
+        """Emit rows that remain without a partner, in the order of their time."""
         alone = [side.alone(watermark_ms) for side in self._sides]
         stamps = [
             side.rows.take(numbers, [TS]).column(TS).to_numpy() + max(side.reach_ms, 0)
@@ -249,7 +249,7 @@ class IntervalJoinOperator(Operator):
                     parts.append(columns.batch(sides, output, times[mine]))
             batch = parts[0]
             if len(parts) > 1:
-                # Those of the left side first, each side in its order.
+                # Rows of the left side come first, each side in its order.
                 back = np.argsort(np.argsort(ports[some], kind="stable"), kind="stable")
                 batch = pa.concat_batches(parts).take(pa.array(back))
             yield Out(batch)

@@ -95,7 +95,7 @@ class TableSide(MarkedRows):
     # --- what is there --------------------------------------------------------------------------------
 
     def counts(self, slots: Slots) -> Numbers:
-        """How many rows are there of each slot."""
+        """Return the number of rows of each slot."""
         self._counts = _by_slot(self._counts, slots, 0)
         return self._counts[slots]
 
@@ -105,7 +105,7 @@ class TableSide(MarkedRows):
         return self.rows.find(slots, *ends)
 
     def there(self, numbers: Numbers) -> Mask:
-        """Which of these rows are there."""
+        """Return which of these rows exist."""
         there: Mask = self._mark("there")[self._at(numbers)]
         return there
 
@@ -115,7 +115,7 @@ class TableSide(MarkedRows):
         return slots
 
     def padded(self, numbers: Numbers) -> Mask:
-        """Which of these rows are given without a partner."""
+        """Return which of these rows were emitted without a partner."""
         padded: Mask = self._mark("padded")[self._at(numbers)]
         return padded
 
@@ -126,7 +126,7 @@ class TableSide(MarkedRows):
         return self._places.lookup_or_add(columns)
 
     def at(self, places: Slots) -> Numbers:
-        """The number of the row that is there, -1 where there is none."""
+        """Return the number of the current row, -1 if there is none."""
         self._newest = _by_slot(self._newest, places, -1)
         numbers = self._newest[places]
         known = numbers >= self.rows.first
@@ -165,7 +165,7 @@ class TableSide(MarkedRows):
             self._newest[places] = np.arange(first, first + count)
 
     def remove(self, numbers: Numbers) -> None:
-        """These rows, which are there, are no more."""
+        """Remove these rows, which exist."""
         self._change(numbers)
         self._forget(numbers)
 

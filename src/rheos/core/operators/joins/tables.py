@@ -86,7 +86,7 @@ from rheos.core.state.spill import SpillFolder
 
 STATES = ("left", "right")
 _TIDY_ROWS = 1 << 14
-"""Rows that are gone are cleared away after so many have come, or as many as are there."""
+"""Deleted rows are removed after this many rows have arrived, or as many as exist."""
 
 _STEPS = 10
 """So many times in a time to live rows are forgotten: of the others those are processed together by
@@ -100,7 +100,7 @@ event's own row; those of partners that are there with nulls from then on."""
 
 @dataclass(frozen=True)
 class TableInput:
-    """What the rows of a side are."""
+    """Changelog mode of a side."""
 
     own: tuple[str, ...] | None = None
     """The columns that a row of its table is known by; None: its rows come, and stay."""
@@ -171,16 +171,16 @@ def _sides(
 
 @dataclass
 class _Events:
-    """What a batch does to its side: rows that come and rows that go, in their order."""
+    """Changes that a batch makes to its side: inserted and deleted rows, in order."""
 
     rows: Batch
     """The row of each event, with the columns of the side."""
     comes: Mask
     slots: Slots
     padded: Mask
-    """Of a row that goes, whether it is given without a partner."""
+    """For a deleted row, whether it was emitted without a partner."""
     before: Numbers
-    """How many rows of its slot are there before it."""
+    """Number of rows of its slot before it."""
     after: Numbers
     first: Mask
     """Whether it is the first one of its slot, and the last one."""
@@ -246,7 +246,9 @@ class TableJoinOperator(Operator):
             yield from self._given(port, events, first, stop)
 
     def _changed(self, port: int, batch: Batch, slots: Slots, alone: Mask) -> _Events:
-        """Changes the side, and says what that was. `alone`: for which rows the other side has none."""
+        """Apply a batch to the side, and return the changes. `alone` marks rows for which the other
+        side has no row.
+        """
         side, given = self._sides[port], self._spec.inputs[port]
         rows = batch.select(side.columns.names)
         stamps = hidden_column(batch, TS)
@@ -261,7 +263,7 @@ class TableJoinOperator(Operator):
         comes = ~goes(batch)
         order = np.argsort(places, kind="stable")
         opens = np.concatenate([[True], places[order][1:] != places[order][:-1]])
-        # What each row takes the place of: a row of this batch, or one that is there.
+        # Find the row that each row replaces: one of this batch, or a stored one.
         of_batch = np.full(len(places), -1, np.int64)
         of_batch[order[1:]] = np.where(~opens[1:] & comes[order[:-1]], order[:-1], -1)
         of_side = np.full(len(places), -1, np.int64)
@@ -305,7 +307,7 @@ class TableJoinOperator(Operator):
     # --- what is given --------------------------------------------------------------------------------
 
     def _chunks(self, other: TableSide, events: _Events) -> Iterator[tuple[int, int]]:
-        """Events with so many pairs that they are some batches at the most, one at the least."""
+        """Yield ranges of events whose pairs form a few batches; at least one event."""
         pairs = np.cumsum(other.counts(events.slots) + 1)
         first = 0
         while first < len(pairs):

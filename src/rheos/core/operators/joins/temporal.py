@@ -98,7 +98,7 @@ class TemporalJoinSpec(OperatorSpec):
         return TemporalJoinOperator(ctx, self)
 
     def looks_at(self, column: str) -> bool | None:
-        # What it gives comes as the watermark advances, and says itself how far that is.
+        # The output is emitted as the watermark advances, and carries its own progress.
         return {WM: True, SWM: False}.get(column)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
@@ -217,8 +217,9 @@ class TemporalJoinOperator(Operator):
 
 
 def latest(slots: Slots, stamps: Numbers, of: Slots, at: Numbers) -> Numbers:
-    """For each look-up the last place of its slot whose time is not after its own; -1 where there is
-    none. The places are sorted by slot, and by time within it."""
+    """For each look-up, return the last place of its slot whose time is not later; -1 if there is none.
+    The places are sorted by slot, and by time within it.
+    """
     if not len(slots) or not len(of):
         return np.full(len(of), -1, np.int64)
     # Times by their rank, so that slot and time are one number.

@@ -29,7 +29,7 @@ _PREFIXES = ("left.", "right.")
 
 
 class UnitedRows:
-    """Of the two ports of a join."""
+    """Conversion of the rows of both ports of a join."""
 
     def __init__(self, ports: Sequence[PortType]) -> None:
         self._ports = ports
@@ -46,7 +46,7 @@ class UnitedRows:
             if field.name not in port.keys
         ]
         shown = pa.schema([*keys, pa.field(SIDE, pa.bool_(), False), *columns])
-        # What else a row carries is for other readers of its stream, and differs between the sides.
+        # Other hidden columns are for other readers of the stream, and differ between the sides.
         hidden = [field for field in ports[LEFT].schema if field.name in (TS, WM)]
         self.port = PortType(
             StreamType(shown, event_time=True),
@@ -89,6 +89,6 @@ class UnitedRows:
 
     @staticmethod
     def is_right(united: Batch) -> npt.NDArray[np.bool_]:
-        """Which rows are of the right side."""
+        """Return which rows belong to the right side."""
         found: npt.NDArray[np.bool_] = united.column(SIDE).to_numpy(zero_copy_only=False)
         return found

@@ -52,7 +52,7 @@ class Versions:
         return self._slots.find([batch.column(key) for key in keys])
 
     def find(self, slots: Slots) -> Numbers:
-        """The number of the version of each slot, -1 where there is none."""
+        """Return the number of the version of each slot, -1 if there is none."""
         numbers: Numbers = np.where(slots >= 0, self._of()[slots], -1)
         return numbers
 
@@ -93,7 +93,7 @@ class Versions:
     # --- snapshots ------------------------------------------------------------------------------------
 
     def part(self) -> SnapshotPart:
-        """What the next snapshot holds."""
+        """Return the next snapshot's part."""
         numbers = self._numbers[self._numbers >= 0]
         fresh = numbers[numbers >= self._settled]
         mode = self._chain.next_mode(len(fresh))

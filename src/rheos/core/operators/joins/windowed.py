@@ -108,7 +108,7 @@ class BothSidesSpec(OperatorSpec):
         return WindowSpec(self.window, 0, {}, fn=self)
 
     def looks_at(self, column: str) -> bool | None:
-        # What it gives comes as the watermark advances, and says itself how far that is.
+        # The output is emitted as the watermark advances, and carries its own progress.
         return {WM: True, SWM: False}.get(column)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
@@ -221,7 +221,7 @@ class _PairsOfWindows(WindowRowsOperator):
         order = np.argsort(groups * 2 + right, kind="stable")
         left_at, found = _pairs(groups[order], right[order], kept(self._join.how))
         starts = self._windows.starts(frame)
-        # Behind all rows, one that is none.
+        # The index after the last row represents no row.
         order = np.append(order, -1)
         for entry, place in found.pieces(self.ctx.batch_rows):
             left, others = order[left_at[entry]], order[place]
@@ -250,9 +250,9 @@ class _PairsOfWindows(WindowRowsOperator):
 def _pairs(
     groups: Numbers, right: np.ndarray[tuple[int], np.dtype[np.bool_]], keeps: tuple[bool, bool]
 ) -> tuple[Numbers, Matches]:
-    """What comes of rows sorted by group, and by side within it: entries in their order, each of the
-    row of the left side at its place, with rows of the right one. The place behind the last is that of
-    no row."""
+    """Pair rows that are sorted by group, and by side within it: returns entries in order, each with
+    the place of a left row and the matching right rows. The place after the last one represents no row.
+    """
     nobody = len(groups)
     begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
     ends = np.append(begins[1:], nobody)

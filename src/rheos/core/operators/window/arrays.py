@@ -21,7 +21,7 @@ def fits(column: pl.Series, reduce: np.ufunc) -> bool:
 
 
 def identity(reduce: np.ufunc, kind: np.dtype[Any]) -> float:
-    """What is merged with a value gives the value."""
+    """Return the neutral element of a reduction: merging it with a value returns the value."""
     if reduce is np.add:
         return 0
     if kind.kind == "f":

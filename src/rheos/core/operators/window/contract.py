@@ -35,10 +35,10 @@ IntOrInts = TypeVar("IntOrInts", int, Ints)
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Where the rows of a batch go.
+    """Assignment of the rows of a batch to panes.
 
-    `panes` has an array for each column of a pane, with one element per row taken, or a single one
-    where all rows share a pane.
+    `panes` has an array for each column of a pane, with one element per accepted row, or a single one
+    if all rows share a pane.
     """
 
     panes: tuple[Ints, ...]
@@ -47,9 +47,9 @@ class Assigned:
     late: Mask | None
     """The rows that are late for all their windows; None for none of them."""
     purged: int = 0
-    """How many of the late rows are so only because this subtask had purged their windows."""
+    """Number of late rows that are late only because this subtask had purged their windows."""
     outside: int = 0
-    """How many rows lie between windows."""
+    """Number of rows between windows."""
     undecided: Mask | None = None
     """The rows of which it is not known yet whether they are late; None for none of them."""
 
@@ -69,7 +69,7 @@ class Windows(ABC):
     @property
     @abstractmethod
     def cut(self) -> Cut:
-        """How it is cut: state of windows that are cut otherwise is not read."""
+        """Return the parameters of the windows: state of windows with other parameters is not read."""
 
     @abstractmethod
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
@@ -81,16 +81,17 @@ class Windows(ABC):
 
     @abstractmethod
     def starts(self, gathered: pl.DataFrame) -> Ints:
-        """Where windows start, from a frame with the columns `window`."""
+        """Return the starts of windows, from a frame with the columns `window`."""
 
     @abstractmethod
     def span(self, column: Callable[[str], Ints]) -> tuple[Ints, Ints]:
-        """From where up to where the rows of panes lie, in event time, given the columns `pane`."""
+        """Return the bounds in event time of the rows of panes, from the columns `pane`."""
 
 
 class FixedWindows(Windows):
-    """A kind whose windows lie where they lie. A pane is (slice_start, first_window_end): what these
-    mean is the kind's own. Pure arithmetic on int64."""
+    """Kind of windows with fixed bounds. A pane is (slice_start, first_window_end), whose meaning the
+    kind defines. Pure arithmetic on int64.
+    """
 
     __slots__ = ()
 
@@ -112,11 +113,11 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def start_of(self, end: IntOrInts) -> IntOrInts:
-        """Where the window that ends there starts."""
+        """Return the start of the window with this end."""
 
     @abstractmethod
     def pane_end(self, slices: Ints) -> Ints:
-        """Up to where the rows of panes lie, in event time."""
+        """Return the end of the panes' rows in event time."""
 
     def starts(self, gathered: pl.DataFrame) -> Ints:
         return self.start_of(gathered[END].to_numpy())
@@ -127,8 +128,9 @@ class FixedWindows(Windows):
 
 
 class MergingWindows(Windows):
-    """A kind whose windows grow out of the rows of a key. `merging` says what a pane is, and when two
-    of them are one window."""
+    """Kind of windows that grow with the rows of a key. `merging` defines panes, and when two of them
+    form one window.
+    """
 
     __slots__ = ()
 
@@ -137,7 +139,7 @@ class MergingWindows(Windows):
 
     @abstractmethod
     def end_of(self, ts: Ints) -> Ints:
-        """Where the windows of single rows end; they start with their rows."""
+        """Return the ends of the windows of single rows; these windows start with their rows."""
 
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
         ends = self.end_of(ts)

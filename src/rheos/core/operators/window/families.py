@@ -35,8 +35,9 @@ class Family(ABC):
 
     @abstractmethod
     def store(self, merge: Merge, reduce_of: ReduceOf | None) -> PaneStore:
-        """A further store of panes. The first is the index: it has a row for every key and pane.
-        `reduce_of` says which of its columns may be held as arrays; None: none of them."""
+        """Create another store of panes. The first is the index: it has a row for every key and pane.
+        `reduce_of` selects the columns that may be stored as arrays; None selects none.
+        """
 
     @property
     @abstractmethod

@@ -1,4 +1,6 @@
-"""When fixed windows fire. Those that fire together are gathered at once, as many as memory takes."""
+"""Firing of fixed windows. Windows that fire together are gathered at once, as far as memory
+permits.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.state.pane_segments import cut
 
 GATHERED_ROWS = 1 << 16
-"""How many rows of state are gathered at once, unless one window has more."""
+"""Maximum rows of state that are gathered at once, unless a single window has more."""
 
 _PAIRS = 1 << 20
-"""How many pairs of pane and window are looked at, at once."""
+"""Maximum pairs of pane and window that are processed at once."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,9 @@ class FixedFiring(Firing):
     first_end: int
     last_end: int
     only: pl.DataFrame | None
-    """Where it is given, of these keys and window ends alone."""
+    """If set, restricts the firing to these keys and window ends."""
     places: range | None
-    """Where it is given, of the keys there alone."""
+    """If set, restricts the firing to keys in these places."""
 
     def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
         assert isinstance(store, FixedPanes)
@@ -120,8 +122,9 @@ class FixedTrigger(FiringRule):
 def last_looked_at(
     windows: FixedWindows, slices: Ints, valids: Ints, above: int, upto: int, most_pairs: int
 ) -> int:
-    """The latest time, or the earliest end that is due, up to which there are at most so many pairs of
-    pane and window."""
+    """Return the latest time, or the earliest due end, up to which there are at most `most_pairs` pairs
+    of pane and window.
+    """
     first, count = windows.due(slices, valids, above, upto)
     low = int(first[count > 0].min())
     high = min(upto, int(windows.last_end(slices).max()))

@@ -47,8 +47,8 @@ def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
-    # Keys are equal by value, so one of the equal ones has to stand for all. Adding nothing to -0.0
-    # gives 0.0, but not in an expression: Polars leaves such a sum out.
+    # Keys are equal by value, so one of the equal keys represents all. Adding 0.0 turns -0.0 into 0.0,
+    # but not in an expression: Polars optimises such a sum away.
     floats = [
         pl.Series(name, frame[name].to_numpy() + 0.0)
         for name in frame.columns
@@ -58,7 +58,7 @@ def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
-    """What `frame_of` makes of no rows of `schema`: it shows the types that columns have in frames."""
+    """Return the result of `frame_of` for no rows of `schema`, which shows the types of its columns."""
     nothing = [_plain(pa.array([], schema.field(old).type)) for old in columns.values()]
     return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
 
@@ -77,7 +77,7 @@ def paned(frame: pl.DataFrame, assigned: Assigned, pane: Sequence[str]) -> pl.Da
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column as what it stands for: no dictionary, run-ends or extension type."""
+    """Return the column as plain values: without dictionary, run-end encoding or extension type."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(column.storage)

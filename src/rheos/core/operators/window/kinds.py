@@ -22,7 +22,7 @@ KINDS: dict[str, Callable[[Cut], Windows]] = {
 
 
 def windows_of(window: Window) -> Windows:
-    """What the user's descriptor stands for. Raises ProgramError."""
+    """Return the windows of a user's descriptor. Raises ProgramError."""
     if window.kind not in KINDS:
         raise ProgramError(
             f"{window!r} is a window of the kind {window.kind!r}, which is not registered",
@@ -33,8 +33,9 @@ def windows_of(window: Window) -> Windows:
 
 
 def stored_windows(kind: str | None, cut: Cut) -> Windows:
-    """What stored state was made with. State of 0.1.0 names no kind: there was only the grid. Raises
-    UnrestorableError."""
+    """Return the windows with which stored state was made. State of 0.1.0 names no kind, as there was
+    only the grid. Raises UnrestorableError.
+    """
     kind = kind or WindowGrid.kind
     if kind not in KINDS:
         raise UnrestorableError(

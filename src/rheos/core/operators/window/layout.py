@@ -1,4 +1,4 @@
-"""How the rows of a store are written to a snapshot."""
+"""Layouts for writing the rows of a store to a snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.core.operators.window.panes import PanePart, PaneStore
 
 @dataclass(frozen=True)
 class PaneLayout:
-    """How rows of a store are written."""
+    """Layout for writing the rows of a store."""
 
     state: str
     store: PaneStore

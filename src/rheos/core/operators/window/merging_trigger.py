@@ -184,7 +184,7 @@ class MergingTrigger(FiringRule):
                     store.put_back(grown)
 
     def look_up(self, keys: pl.DataFrame, places: range | None = None) -> LookedUp | None:
-        """The windows of these keys; None where there are none."""
+        """Return the windows of these keys; None if there are none."""
         rows = self._index.of_keys(keys, places)
         if not rows.height:
             return None

@@ -31,7 +31,7 @@ from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.slots import AnySlots, Slots
 
 ReduceOf = Callable[[str], np.ufunc | None]
-"""How values of a column of state are merged, by its name; None where no array holds it."""
+"""Reduction of a column of state, by its name; None if the column cannot be stored in an array."""
 
 _PANE_REDUCES = {OPEN_TO: np.maximum, OPEN_FROM: np.minimum, FIRST: np.minimum}
 _NONE = np.iinfo(np.int64).max
@@ -43,7 +43,7 @@ _LARGE = 1 << 61
 _SPARSE = 4
 """So many keys may be known for each that has a pane."""
 _INDEX_BYTES = 96
-"""What the index takes of a key, about."""
+"""Approximate size of a key in the index."""
 
 
 class NewestPanes:
@@ -61,10 +61,10 @@ class NewestPanes:
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._marks = np.zeros(0, np.int64)
         self._bounds = np.zeros(0, np.int64)
-        """Of each block: no pane in it ends before this."""
+        """For each block, a lower bound of the ends of its panes."""
         self.rows = 0
         self._largest = 0
-        """What no sum is beyond."""
+        """Upper bound of all sums."""
 
     @property
     def is_large(self) -> bool:
@@ -119,8 +119,9 @@ class NewestPanes:
         return rest
 
     def _arrays(self, frame: pl.DataFrame, rows: int) -> dict[str, npt.NDArray[Any]] | None:
-        """The columns of pane and state; None where one is not for arrays, or so many rows of a key
-        might have too large a sum."""
+        """Return the columns of pane and state as arrays; None if one does not fit, or a sum over this
+        number of rows could overflow.
+        """
         given = {}
         for name in frame.columns:
             if name in self._keys:
@@ -177,7 +178,7 @@ class NewestPanes:
             self._largest = self._largest_sum(self._columns, 1)
 
     def _largest_sum(self, columns: Mapping[str, npt.NDArray[Any]], rows: int) -> int:
-        """What no sum of so many rows is beyond."""
+        """Return an upper bound of sums over this number of rows."""
         sums = [values for name, values in columns.items() if self._reduces[name] is np.add]
         return rows * max((max(int(of.max()), -int(of.min())) for of in sums), default=0)
 
@@ -189,7 +190,7 @@ class NewestPanes:
         for block in np.flatnonzero(self._bounds <= upto).tolist():
             first = block * _BLOCK
             ends = self._columns[OPEN_TO][first : first + _BLOCK]
-            # What has grown since is not due: the bound says so from now on.
+            # Panes that have grown are not due: the updated bound excludes them.
             self._bounds[block] = ends.min()
             found.append(np.flatnonzero((ends > above) & (ends <= upto)) + first)
         return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)

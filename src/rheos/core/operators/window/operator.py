@@ -154,7 +154,7 @@ class WindowAggregateOperator(WindowOperator):
         ends = {int(end) for of in of_rows for end in (of.min(), of.max())}
         if len(ends) > 1:
             return table.merge(frames, window)
-        # Of one window: the key says all, which costs half as much.
+        # Within one window the key alone identifies a row, which halves the cost.
         merged = table.merge(frames, ())
         return merged.with_columns(pl.Series(END, np.full(merged.height, ends.pop(), np.int64)))
 
@@ -221,7 +221,9 @@ class WindowAggregateOperator(WindowOperator):
                 self._add(store, frame.select(*self._keys, *pane, *table.required))
 
     def _stored_of_others(self, restored: Restored) -> set[str]:
-        """What is stored beside the totals, by the names that aggregates need it by."""
+        """Return the values stored in addition to the totals, by the names under which aggregates need
+        them.
+        """
         found: set[str] = set()
         for table in self._others:
             if table.name in self._progress.states:

@@ -27,7 +27,9 @@ from rheos.core.state.parts import DeltaChain
 from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
-"""A whole part, if at most so many times as long, is written in a delta's place: it ends the chain."""
+"""Maximum ratio of a full part to a delta at which the full part is written instead, which ends the
+chain.
+"""
 
 _LEAST_ROWS = 1 << 10
 """The fewest rows that a piece of state larger than memory is cut into."""
@@ -35,13 +37,13 @@ _LEAST_ROWS = 1 << 10
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """How much memory the stores of one operator may take together."""
+    """Memory limit shared by the stores of one operator."""
 
     size_bytes: int
     folder: SpillFolder | None = None
-    """Where the rest goes; None where it has to stay."""
+    """Folder for the rest; None if it has to remain in memory."""
     places: range = range(PLACES)
-    """Where the subtask's keys are."""
+    """Places of the subtask's keys."""
 
     def relieve(self, stores: Iterable[PaneStore]) -> None:
         """Spills the largest segments where the stores take too much."""
@@ -57,7 +59,7 @@ class MemoryBudget:
             store.spill(segment, self.folder)
 
     def most_rows(self, segments: Sequence[Segment]) -> int:
-        """How many rows of them may be in memory at once, to work on."""
+        """Return the maximum number of their rows to hold in memory at once."""
         rows = sum(segment.height for segment in segments)
         if all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
             return max(rows, 1)
@@ -65,13 +67,15 @@ class MemoryBudget:
         return max(self.size_bytes // 8 * rows // max(size_bytes, 1), _LEAST_ROWS)
 
     def parts(self, size_bytes: int, rows: int) -> int:
-        """In how many parts so many rows of that size on disk are read, one after the other."""
+        """Return the number of parts in which rows of that size on disk are read, one after the
+        other.
+        """
         return min(-(-size_bytes * 8 // max(self.size_bytes, 1)), rows)
 
 
 @dataclass(slots=True)
 class PartSize:
-    """How long a part is: at the most, until it is written."""
+    """Estimated size of a part: an upper bound until it is written."""
 
     mode: PartMode
     rows: int
@@ -79,7 +83,7 @@ class PartSize:
 
 @dataclass(frozen=True)
 class PanePart:
-    """What a snapshot takes of a store: rows that nothing changes any more."""
+    """Immutable rows of a store that a snapshot contains."""
 
     settled: Sequence[Segment]
     frames: Sequence[pl.DataFrame]
@@ -143,8 +147,9 @@ class PaneStore:
         self._compact(self._fresh)
 
     def takes_rows(self, rows: int) -> bool:
-        """Whether so many rows are best added one by one: combining those of a key first would cost
-        more than it saves."""
+        """Return whether rows are best added one by one, because combining those of a key first would
+        cost more than it saves.
+        """
         return False
 
     def _compact(self, segments: list[Segment]) -> None:
@@ -215,8 +220,9 @@ class PaneStore:
     # --- snapshots --------------------------------------------------------------------------------
 
     def next_part(self) -> PanePart | None:
-        """What the next snapshot holds; None where the store is empty. Rows to come belong to the
-        snapshot after it."""
+        """Return the next snapshot's part; None if the store is empty. Later rows belong to the next
+        snapshot.
+        """
         if self._taken is not None:
             self._chain.taken(self._taken.mode, self._taken.rows)
             self._taken = None
@@ -235,7 +241,7 @@ class PaneStore:
         return part
 
     def whole(self) -> PanePart | None:
-        """All rows, or None where there are none."""
+        """Return all rows, or None if there are none."""
         segments = self._segments
         return self._part(PartMode.FULL, segments) if segments else None
 

@@ -59,7 +59,9 @@ class Partials:
         return [name for name in self.schema.names if name not in (self._key.name, *self._pane)]
 
     def made(self, rows: pl.DataFrame, assigned: Assigned) -> Batch:
-        """The partials of rows, which are as `frames.frame_of` gives them, with columns of `inputs`."""
+        """Return the partials of rows, which are in the form of `frames.frame_of`, with columns of
+        `inputs`.
+        """
         by = self._pane if self._pane[0] in rows.columns else ()
         table = self._tables.totals
         totals = paned(table.partial(rows, by), assigned, self._pane)
@@ -94,7 +96,9 @@ class Partials:
 
 
 def listed(partials: pl.DataFrame, index: Sequence[str], name: str) -> pl.DataFrame:
-    """What stands in a list of partials, as rows of the state `name`; `index` are key and pane."""
+    """Return the content of a list of partials, as rows of the state `name`; `index` are key
+    and pane.
+    """
     lists = partials.select(*index, pl.col(_LIST + name).alias(_LIST))
     return lists.filter(pl.col(_LIST).list.len() > 0).explode(_LIST).unnest(_LIST)
 

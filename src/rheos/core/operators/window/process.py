@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 STATE = "rows"
 
 _ROWS_AT_ONCE = 1 << 14
-"""How many rows are Python objects at once, unless a key has more in one window."""
+"""Maximum rows that are Python objects at once, unless a key has more in one window."""
 
 
 class _Context:
@@ -207,7 +207,7 @@ class _Pending:
         return self._ctx.batch_rows - len(self._outputs)
 
     def begin(self, key: Any, window: TimeWindow, records: list[Any]) -> None:
-        """What is taken from now on comes from this call."""
+        """Attribute the following output to this call."""
         if self._starts and self._starts[-1] == len(self._outputs):
             self._starts.pop()
             self._calls.pop()

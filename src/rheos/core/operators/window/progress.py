@@ -1,9 +1,10 @@
-"""How far the windows of a subtask have fired, and how that survives a restart.
+"""Progress of the windows of a subtask, and its restoration after a restart.
 
-It is stored by key group, with how windows are cut, in the state FIRED. Subtasks need not have the same
-watermark at a barrier: where channels turn idle and back, it depends on how each subtask met their
-marks. A restored subtask goes on from the highest watermark of its own groups, as windows of these are
-purged already; groups that were behind catch up first. Nothing fires twice, and nothing is lost.
+It is stored by key group, with the parameters of the windows, in the state FIRED. Subtasks may have
+different watermarks at a barrier: if channels turn idle and back, a watermark depends on when each
+subtask received their marks. A restored subtask resumes from the highest watermark of its own groups,
+because windows up to it are purged already; groups with lower watermarks catch up first. No window
+fires twice, and no row is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def stored_name(name: str, by: int | str) -> str:
 
 
 class WindowProgress:
-    """How far the key groups of one subtask have come."""
+    """Progress of the key groups of one subtask."""
 
     def __init__(self, ctx: OperatorContext, windows: Windows, lateness_ms: int) -> None:
         self._ctx = ctx

@@ -28,7 +28,7 @@ class StoredRows:
         }
         """Their names in frames, and in the input."""
         self.values = [name for name in self._inside.values() if not name.startswith(KEY)]
-        """Those in frames that are neither keys nor the time."""
+        """Columns of frames that are neither keys nor the time."""
         self.nullable = {self._inside[field.name] for field in self.schema if field.nullable}
         self.kinds = empty_frame(port.schema, self.columns).schema
 

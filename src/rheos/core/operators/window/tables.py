@@ -61,7 +61,7 @@ LIMB = (_COLUMN, _BIN, _LIMB) = "column", "bin", "limb"
 
 
 class Grouping(Protocol):
-    """What state and results are computed by, besides the key."""
+    """Columns by which state and results are grouped, in addition to the key."""
 
     @property
     def pane(self) -> Sequence[str]:
@@ -141,14 +141,14 @@ class TotalsTable(AggregateTable):
 
     name = "totals"
     sums_name = "sums"
-    """The limbs of exact sums stand apart in snapshots, a row each."""
+    """Name of the limbs of exact sums in snapshots, one row each."""
     limb_order = (_COLUMN, _BIN)
 
     def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Grouping) -> None:
         super().__init__(keys, windows)
         self._results = [state.result.alias(name) for name, state in reduced.items()]
         self._lacks: list[str] = []
-        """What some restored panes lack, by the names of `needs`."""
+        """Columns that some restored panes lack, by the names of `needs`."""
         self._integers: list[str] = []
         """The columns whose sums are kept as integers."""
         self._exact: list[str] = []
@@ -176,7 +176,7 @@ class TotalsTable(AggregateTable):
         """Expressions to replace if there is a NaN, by position."""
         arrays = {column.name: column.array for column in kept if column.array is not None}
         self._reduces = {name: array.reduce for name, array in arrays.items()}
-        """How columns are merged as arrays."""
+        """Reductions of columns that are stored as arrays."""
         self._each = [array.value.alias(name) for name, array in arrays.items()]
 
     def _columns_of(self, part: Part) -> Sequence[Column]:
@@ -319,7 +319,9 @@ class TotalsTable(AggregateTable):
         return self._merged(frames, by, [*self._merges])
 
     def reduce_of(self, name: str) -> np.ufunc | None:
-        """How numbers of a column are merged, by its name; None where nothing in numpy does so."""
+        """Return the reduction of a numeric column, by its name; None if numpy has no such
+        reduction.
+        """
         return np.add if name.startswith(_EXACT) else self._reduces.get(name)
 
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
@@ -406,7 +408,7 @@ class TotalsTable(AggregateTable):
         return frame.with_columns(pl.lit(0, pl.Int64).alias(name) for name in missing)
 
     def merge_totals(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """What a snapshot keeps of the frames, without the limbs."""
+        """Return the snapshot's rows for the frames, without the limbs."""
         names = [*self.keys, *self.pane, *self.required, *self.optional]
         kept = [frame[[name for name in names if name in frame.columns]] for frame in frames]
         return self.stored(self._merged(kept, self.pane, [*self._merges]))
@@ -553,7 +555,7 @@ _WORTH_ROWS = 1 << 14
 
 
 def _first(frame: pl.DataFrame, index: Sequence[str], rows: int) -> pl.DataFrame:
-    """The first rows of each combination of these columns; of all, where there are none."""
+    """Return the first rows of each combination of these columns, or of all rows without columns."""
     return frame.group_by(index).head(rows) if index else frame.head(rows)
 
 
@@ -592,7 +594,7 @@ class KeptTable(AggregateTable):
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         kept = rows.select(*self.keys, *by, *self.required)
-        # Which of two equal zeros came first would show.
+        # It would be visible which of two equal zeros was first.
         return kept.with_columns(
             one_zero(pl.col(name)) for name in self.required if kept.schema[name].is_float()
         )
@@ -609,7 +611,7 @@ class KeptTable(AggregateTable):
         return self._foremost(self.partial(rows, by), by)
 
     def _foremost(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Of each key and `by` those rows that are kept."""
+        """Return the kept rows of each key and `by`."""
         assert self._most is not None
         return _first(self._in_order(frame, input_name), [*self.keys, *by], self._most.rows)
 
@@ -627,7 +629,7 @@ class KeptTable(AggregateTable):
             *(pl.col(name).alias(hidden) for hidden, name in index.items()),
             *(pl.col(input_name(column)).alias(column) for column in self._columns),
         )
-        # Where not all rows are kept, merging has put them in order.
+        # If not all rows are kept, merging has sorted them.
         rows = self._in_order(named, str) if self._most is None else named
         return rows.group_by(list(index)).agg(self._results).rename(index)
 

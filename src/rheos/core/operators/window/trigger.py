@@ -1,8 +1,7 @@
-"""Which windows fire, and when: what each family of windows has one of (`fixed_trigger`,
-`merging_trigger`).
+"""Firing of windows: the common interface of `fixed_trigger` and `merging_trigger`.
 
-By event time, as Flink's default trigger does: a window fires when the watermark passes its end, and
-again for the keys that get rows after that.
+By event time, like Flink's default trigger: a window fires when the watermark passes its end, and again
+for keys that receive rows after that.
 """
 
 from __future__ import annotations

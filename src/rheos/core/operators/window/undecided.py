@@ -40,7 +40,7 @@ class Decided:
     assigned: Assigned | None
     """Their panes; None where they are late."""
     purged: int = 0
-    """How many of the late ones had not been passed by their own watermark."""
+    """Number of late rows that their own watermark had not passed."""
 
 
 class UndecidedRows:

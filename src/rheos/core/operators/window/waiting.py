@@ -19,15 +19,16 @@ from rheos.core.operators.window.frames import paned
 
 MOST_ROWS = 1 << 17
 _BYTES = 512
-"""Of memory for state, so many allow one row to wait: a small part of it is taken."""
+"""Bytes of state memory per waiting row: waiting rows use a small part of it."""
 
 _FEW_RUNS = 4
 """A batch whose rows change their pane less often, as where they come in order, is cut by panes."""
 
 
 class WaitingRows:
-    """Those of one subtask, no window of which has fired. At the most `most_rows` of them wait, or
-    fewer where they are long."""
+    """Buffered rows of one subtask whose windows have not fired. At most `most_rows` are buffered, or
+    fewer if they are long.
+    """
 
     def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = min(most_rows, state_bytes // _BYTES)
@@ -36,7 +37,7 @@ class WaitingRows:
         self._mixed: list[pl.DataFrame] = []
         self._rows = 0
         self.first_end: int | None = None
-        """The end of the first window that takes any of them; None where there are none."""
+        """End of the first window of any of them; None if there are none."""
 
     def add(self, rows: pl.DataFrame, assigned: Assigned) -> bool:
         """Rows with their panes, as in `frames.frame_of`. Returns whether as many wait as may."""
@@ -60,8 +61,9 @@ class WaitingRows:
         return self.first_end is not None and self.first_end <= end
 
     def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
-        """All of them, as they were added, those of one pane together; or those that a window takes
-        which ends `upto` then, and such as lie among them."""
+        """Return all rows as they were added, grouped by pane; or those of windows that end by `upto`,
+        and rows among them.
+        """
         of_panes, mixed = self._of_panes, self._mixed
         self.clear()
         if upto is not None:
@@ -92,7 +94,7 @@ class WaitingRows:
 
 
 def _runs(panes: tuple[Ints, ...]) -> Ints:
-    """Where rows of another pane begin than that of the row before."""
+    """Return the starts of runs of rows with the same pane."""
     changes = np.zeros(len(panes[0]), np.bool_)
     changes[0] = True
     for values in panes:

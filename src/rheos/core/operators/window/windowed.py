@@ -88,8 +88,9 @@ class WindowOperator(Operator):
         self._held_ms = self._spec.lateness_ms
 
     def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
-        """A store of panes. The first that is made has a row for every key and pane. `reduce_of` says
-        which of its columns may be held as arrays."""
+        """Create a store of panes. The first has a row for every key and pane. `reduce_of` selects the
+        columns that may be stored as arrays.
+        """
         return self._family.store(merge, reduce_of)
 
     def _stores(self) -> list[PaneStore]:
@@ -121,7 +122,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _layouts(self) -> Iterable[PaneLayout]:
-        """How these stores are written: every store by one layout or several."""
+        """Return the layouts of these stores, one or several each."""
 
     @abstractmethod
     def _restore(self, restored: Restored) -> None:
@@ -148,7 +149,7 @@ class WindowOperator(Operator):
             yield from self._take(batch, assigned)
 
     def _assigned(self, batch: Batch) -> Assigned:
-        """Where its rows go."""
+        """Assign the batch's rows to windows."""
         wm = batch.column(WM).to_numpy() if WM in batch.schema.names else None
         ts = batch.column(TS).to_numpy()
         return self._windows.assign(ts, wm, self._spec.lateness_ms, self._progress.watermark)
@@ -185,8 +186,8 @@ class WindowOperator(Operator):
                 yield from self._take(rows.filter(pa.array(of_these)), replace(assigned, panes=panes))
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
-        # Rows of a group that is behind come before it catches up: they meet the windows as they were
-        # in the subtask that the rows were on their way to.
+        # Rows of a group that lags arrive before it catches up: they are assigned to the windows as
+        # they were in the subtask to which the rows were sent.
         progress = self._progress
         if not progress.lagging.groups:
             yield from self.on_batch(port, batch)
@@ -314,7 +315,7 @@ class WindowOperator(Operator):
 
     @property
     def state_bytes(self) -> int:
-        """How much memory its state takes."""
+        """Return the size of its state in memory."""
         waiting = 0 if self._waiting is None else self._waiting.memory_bytes
         return waiting + sum(store.memory_bytes for store in self._stores())
 

@@ -1,4 +1,4 @@
-"""Which windows the rows of a batch are in."""
+"""Assignment of the rows of a batch to windows."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class InWindows:
     late: Ints
     """The rows that are late for all their windows."""
     purged: int = 0
-    """How many of them are so only because this subtask had let go of their windows."""
+    """Number of them that are late only because this subtask had purged their windows."""
     outside: int = 0
-    """How many rows have no window."""
+    """Number of rows without a window."""
 
 
 class RowsGiven(NamedTuple):
@@ -51,7 +51,7 @@ _NONE_LATE: Ints = np.empty(0, np.int64)
 
 
 class Assigning(ABC):
-    """Of one kind of windows."""
+    """Assignment for one kind of windows."""
 
     merges: ClassVar[bool] = False
 
@@ -71,7 +71,7 @@ class GlobalAssigning(Assigning):
 
 
 class FixedAssigning(Assigning):
-    """Windows that lie where they lie, by the arithmetic that they have in columns."""
+    """Assignment for windows with fixed bounds, by columnar arithmetic."""
 
     def __init__(self, windows: FixedWindows, lateness_ms: int) -> None:
         self._windows, self._lateness_ms = windows, lateness_ms
@@ -195,7 +195,7 @@ class UserAssigning(Assigning):
 
 
 def _bounds(given: Any) -> list[Bounds]:
-    """What an assigner gave. Raises UserFunctionError."""
+    """Check the result of an assigner. Raises UserFunctionError."""
     if isinstance(given, TimeWindow):
         given = [given]
     if not isinstance(given, Iterable):
@@ -229,7 +229,7 @@ def assigning_of(
     context: AssignerContext,
     ctx: OperatorContext,
 ) -> Assigning:
-    """How rows get into the windows that the program says."""
+    """Return the assignment for the program's windows."""
     if isinstance(windows, Session) and (gap := windows.gap_of_rows) is not None:
         if isinstance(gap, pl.Expr):
             return OwnGapAssigning(gap, ctx)

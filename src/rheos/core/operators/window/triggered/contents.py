@@ -1,6 +1,6 @@
-"""What is kept of the records of one key and window: they themselves, or what they were combined to.
+"""Contents of a window of a key: its records, or their accumulator.
 
-State is that of the key and window which the backend's scope is set to.
+State is that of the key and window to which the backend's scope is set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self) -> list[Element]:
-        """What a result is computed of; empty where there is nothing. What was combined is one."""
+        """Return the elements of which a result is computed; empty if there are none. An accumulator is
+        one element.
+        """
 
     @abstractmethod
     def replace(self, elements: Sequence[Element]) -> None:

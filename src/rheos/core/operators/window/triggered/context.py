@@ -1,4 +1,4 @@
-"""What triggers, evictors, assigners and window functions are handed: one key and window."""
+"""Contexts of triggers, evictors, assigners and window functions: one key and window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.core.state.scope import NO_KEY, KeyScope
 from rheos.core.state.timers import TimerService
 
 NO_WINDOW: Bounds = (0, 0)
-"""Of state that is the key's alone. No window is empty."""
+"""Namespace of state that belongs to the key alone. No window is empty."""
 
 
 class WindowScope:
@@ -42,11 +42,11 @@ class WindowScope:
         self.window = TimeWindow(*NO_WINDOW)
         self.timestamp: int | None = None
         self.watermark_ms = MIN_TIMESTAMP_MS
-        """How far event time has come."""
+        """Current event time."""
         self.reached_ms: int = MIN_TIMESTAMP_MS
         """The watermark of the current call."""
         self.given_ms: int = MIN_TIMESTAMP_MS
-        """What the stream had reached before what the call gives."""
+        """Event time of the stream before the output of the current call."""
 
     @property
     def watermark(self) -> int:

@@ -21,7 +21,7 @@ from rheos.core.shown import shown
 
 @dataclass(frozen=True)
 class Parts:
-    """What the windows of one subtask are made of."""
+    """Parts of the windows of one subtask."""
 
     trigger: Trigger
     trigger_state: Sequence[Any]
@@ -36,7 +36,7 @@ class Parts:
 
 
 class WindowLogic:
-    """`scope` says which key and window it is."""
+    """Logic of one window; `scope` selects its key and window."""
 
     def __init__(self, scope: WindowScope, parts: Parts) -> None:
         self.scope = scope
@@ -170,7 +170,7 @@ class WindowLogic:
                 self._contents.replace(kept)
 
     def _over_ms(self, window: Bounds) -> int | None:
-        """When a window is over, by its clock; None for never."""
+        """Return the time at which a window ends by its clock; None for never."""
         if self._parts.time is None:
             return None
         return window[1] - 1 + (self._parts.lateness_ms if self._parts.time == "event_time" else 0)
@@ -197,7 +197,7 @@ class WindowLogic:
 
 
 def _evicted(given: Any) -> list[Element]:
-    """What an evictor gave back."""
+    """Check the result of an evictor."""
     kept: list[Any] = list(given) if isinstance(given, Iterable) else [given]
     strange = [element for element in kept if not isinstance(element, Element)]
     if strange:

@@ -21,12 +21,12 @@ MERGING = "merging"
 
 @dataclass(frozen=True)
 class Absorbed:
-    """What becomes of the windows of a key with another one."""
+    """Changes to the windows of a key when a new window is added."""
 
     window: Bounds
     """The one that the new one is in."""
     place: Bounds
-    """Where its contents are."""
+    """Place of its contents."""
     replaced: tuple[Bounds, ...]
     """The windows that are a part of it now."""
     moved: tuple[Bounds, ...]
@@ -48,14 +48,14 @@ class MergingSet:
         [self._windows] = (handle_of(one, backend) for one in self.declared())
 
     def place_of(self, window: Bounds) -> Bounds | None:
-        """Where what a window holds is kept; None where there is no such window (any more)."""
+        """Return the place of a window's contents; None if the window does not exist any more."""
         for start, end, *place in self._windows.value or ():
             if (start, end) == window:
                 return place[0], place[1]
         return None
 
     def with_window(self, new: Bounds) -> Absorbed:
-        """What becomes of the windows with a new one. Windows that touch are merged, too."""
+        """Return the changes for a new window. Windows that touch are merged, too."""
         known = [tuple(one) for one in self._windows.value or ()]
         meet = sorted(one for one in known if one[0] <= new[1] and new[0] <= one[1])
         start = min(new[0], *(one[0] for one in meet)) if meet else new[0]

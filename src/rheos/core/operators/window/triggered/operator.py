@@ -219,7 +219,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
             window.timestamp, window.reached_ms = timestamp, watermark
             window.given_ms = self._window.watermark_ms
             if time == "event_time":
-                # What comes of it comes just as the watermark passes the timer.
+                # The output is emitted just as the watermark passes the timer.
                 window.given_ms = max(window.given_ms, timestamp - 1)
             window.at(key, bounds)
             try:
@@ -260,12 +260,12 @@ class InOrder(TriggeredWindowOperator):
 
 
 def _added(combine: AggregateFunction[Any], accumulator: Any, record: Any) -> Any:
-    """What is kept with a record more; None is what is kept of none."""
+    """Return the accumulator with one more record; None is an empty accumulator."""
     return combine.add(record, combine.create_accumulator() if accumulator is None else accumulator)
 
 
 def _finished(combine: AggregateFunction[Any] | None, given: list[Any], *, combined: bool) -> list[Any]:
-    """What a result is made of: records, or what they were combined to."""
+    """Return the inputs of a result: records, or the result of their accumulator."""
     if combine is None:
         return given
     [accumulator] = given if combined else [reduce(partial(_added, combine), given, None)]

@@ -1,5 +1,5 @@
-"""What windows give as they fire: records of a function, or aggregates, computed in columns for all
-windows that have fired meanwhile.
+"""Results of firing windows: records of a function, or aggregates, which are computed in columns for
+all windows that have fired so far.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rheos.core.protocol.types import RecordCollector, TypeMismatch, batch_of
 from rheos.core.shown import shown
 
 _ELEMENTS_AT_ONCE = 1 << 16
-"""Of about so many the aggregates are computed together."""
+"""Approximate number of elements whose aggregates are computed together."""
 
 
 class Fired(NamedTuple):
@@ -50,7 +50,7 @@ class Fired(NamedTuple):
 
 
 class WindowResults(ABC):
-    """Of one subtask."""
+    """Results of one subtask."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
@@ -154,7 +154,7 @@ class AggregateResults(WindowResults):
             return
         self._records.extend(element.record for element in elements)
         if self._in_order:
-            # Where there is no event time, rows are in the order in which they came.
+            # Without event time, rows are in the order of their arrival.
             times = (element.timestamp for element in elements)
             self._times.extend(at if time is None else time for at, time in enumerate(times))
         self._counts.append(len(elements))
@@ -234,7 +234,7 @@ _ONE_PANE = Assigned((np.zeros(1, np.int64),), None, None)
 def located(
     error: Exception | SystemExit, ctx: OperatorContext, key: Any, window: TimeWindow
 ) -> RheosError:
-    """What users' code raised for a key and window, with these."""
+    """Return the error of a user's function with its key and window."""
     fired = Fired(key, window, None, 0, 0)
     found = user_error(ctx, error, key=key)
     found.record = f"{found.record}, {fired.text}" if found.record else fired.text

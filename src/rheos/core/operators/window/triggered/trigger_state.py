@@ -1,4 +1,4 @@
-"""What a trigger declares, and the triggers it is made of: all of it is state by key and window."""
+"""State that a trigger and its inner triggers declare, by key and window."""
 
 from __future__ import annotations
 
