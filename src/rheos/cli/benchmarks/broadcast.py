@@ -1,5 +1,4 @@
-"""The state machine, with its rules in broadcast state: they come as a stream of their own, beside the
-events."""
+"""The state machine with its rules in broadcast state: the rules arrive as a separate stream."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _LAST_SLICES_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """What the command was given. None leaves the program's own default."""
+    """Options of the command. None keeps the program's own default."""
 
     parallelism: int
     seconds: float
@@ -64,7 +64,7 @@ class BenchResult:
     status: JobStatus
     """As it was at the end of the window."""
     cores: float
-    """How many the driver, its JVM and the workers were busy with together, on average."""
+    """Average number of cores that the driver, its JVM and the workers used together."""
 
 
 Progress = Callable[[str], None]
@@ -104,9 +104,10 @@ def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> B
 
 
 def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) -> int:
-    """Waits until every slot has records at the tap, and gives the slice in which all of them had.
+    """Wait until every slot has records at the tap, and return the first slice in which all had.
 
-    Raises JobFailedError where none come."""
+    Raises JobFailedError if no records arrive.
+    """
     give_up = time.monotonic() + _START_WITHIN_S
     while True:
         _rest(handle, _POLL_S)
@@ -129,7 +130,7 @@ def _measure(
         return read_slices(folder, program.counted_at)
 
     started = start_of_rows(handle, folder, program.counted_at, settings.parallelism)
-    # Where the machine is busy, one may hear of it late.
+    # On a busy machine the notification may be late.
     first = max(started, time.time_ns() // SLICE_NS) + round(settings.warmup_s * 1e9) // SLICE_NS
     end = first + max(round(settings.seconds * 1e9) // SLICE_NS, 1)
     _wait_for(handle, first, "warming up", settings.warmup_s, progress)

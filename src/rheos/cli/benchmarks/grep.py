@@ -1,4 +1,4 @@
-"""Lines of text through a regular expression. One line in a hundred matches."""
+"""Search of lines by a regular expression. One line in a hundred matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.connectors.generator import Block
 
 LINES = 1 << 16
-"""How many different lines there are; a generator's block is a run of them."""
+"""Number of distinct lines; a generator's block is a run of them."""
 
 PATTERN = r"ERROR \[[a-z]+-\d+\] .*timed out after \d{4,} ms"
 

@@ -37,7 +37,7 @@ class Histogram:
         buckets = np.clip(values, 1, _LARGEST).astype(np.float64).view(np.int64)
         buckets >>= _SHIFT
         buckets -= _OFFSET
-        # Latencies lie close together: only the stretch between the least and the largest is counted.
+        # Latencies are close together: only the range between the minimum and the maximum is counted.
         first = int(buckets.min())
         counts = np.bincount(buckets - first)
         self._counts[first : first + len(counts)] += counts
@@ -59,8 +59,9 @@ class Histogram:
         return int(self._counts.sum())
 
     def quantile(self, share: float) -> float | None:
-        """The value below which `share` of all lie (0 < share <= 1): the middle of its bucket. None
-        where nothing was counted."""
+        """Return the value below which `share` of all values are (0 < share <= 1): the middle of its
+        bucket. None if nothing was counted.
+        """
         total = self.count
         if total == 0:
             return None

@@ -1,4 +1,4 @@
-"""Two streams of measurements by key, whose event times go on alike."""
+"""Two streams of measurements by key, with the same event-time progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from rheos.connectors.generator import Block
 
 ROWS_PER_MS = 50
-"""Of each split."""
+"""Rows per ms of event time, in each split."""
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class Timed:
 
 
 def interval_ms(keys: int, splits: int) -> int:
-    """How far apart the rows of a pair are at the most, for a row to have about one partner."""
+    """Return the maximum distance of the rows of a pair for which a row has about one partner."""
     return max(keys // (2 * ROWS_PER_MS * splits), 1)

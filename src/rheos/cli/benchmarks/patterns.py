@@ -30,7 +30,7 @@ class Kinds:
 
 
 def three_steps() -> Pattern:
-    """Of a hundred rows three fulfil a condition."""
+    """Return a pattern of three steps. Three rows in a hundred fulfil a condition."""
     first = begin("first", skip_past_last_event()).where(col("kind") == 0)
     second = first.followed_by("second").where(col("kind") == 1)
     return second.followed_by("third").where(col("kind") == 2).within("10m")

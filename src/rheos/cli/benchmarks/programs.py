@@ -54,7 +54,7 @@ SINCE = "t"
 
 @dataclass(frozen=True)
 class Load:
-    """What a program is run with."""
+    """Parameters of a program's run."""
 
     parallelism: int
     keys: int | None
@@ -62,7 +62,7 @@ class Load:
     """Records per second and core; None is as fast as they are taken."""
     batch_rows: int
     folder: str
-    """Where the taps write."""
+    """Folder to which the taps write."""
 
     def source(self, fn: GeneratorFunction, schema: pa.Schema) -> GeneratorSource:
         """An endless source, of one split per core."""
@@ -88,7 +88,7 @@ class BenchProgram:
     about: str
     build: Callable[[Environment, Load], None]
     keys: int | None = None
-    """How many keys it has unless said otherwise; None for one without keys."""
+    """Default number of keys; None for a program without keys."""
     rate_per_core: float | None = None
     counted_at: Literal["sink", "source"] = SINK
 

@@ -1,4 +1,4 @@
-"""What grep, grouping and tumbling windows are in SQL."""
+"""The benchmarks grep, grouping and tumbling windows in SQL."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the workers measure, in slices of a tenth of a second, and how the driver reads it back.
+"""Measurements of the workers, in slices of a tenth of a second, and their reading by the driver.
 
-A recorder appends the slices that are over to a file of its own, a JSON line each, about twice a
-second. Files and not committables: a benchmark is cut off in full flight, and what it has measured
-must neither wait for a checkpoint nor cause one.
+A recorder appends completed slices to its own file, one JSON line each, about twice a second. It uses
+files rather than committables, because a benchmark is stopped while it runs: its measurements must
+neither wait for a checkpoint nor cause one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITE_EVERY = 5
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """What one recorder saw in one slice of wall-clock time."""
+    """Measurements of one recorder in one slice of wall-clock time."""
 
     number: int
     """The time since the epoch, in slices."""
@@ -43,9 +43,9 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Counts rows and latencies as they pass. Owned by one subtask.
+    """Counter of rows and latencies. Owned by one subtask.
 
-    Nothing is said of the slice that is under way: the driver's window ends before it.
+    The current slice is not reported: the driver's window ends before it.
     """
 
     def __init__(self, folder: str, name: str, clock: Clock) -> None:
@@ -85,7 +85,9 @@ class Recorder:
 
 
 def memory_mib() -> float:
-    """The resident memory of this process; its peak where the system does not give the present one."""
+    """Return the resident memory of this process; its peak if the system does not report the current
+    value.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except OSError:
@@ -107,7 +109,7 @@ class NewSlices:
         self._folder = Path(folder)
         self._name = name
         self._read: dict[Path, int] = {}
-        """How many bytes of each file, up to the end of a line."""
+        """Bytes read from each file, up to the end of a line."""
 
     def take(self) -> dict[str, list[Slice]]:
         """By recorder."""
@@ -129,13 +131,13 @@ def _slices(data: bytes) -> Iterator[Slice]:
 
 
 class MeasuredWindow(msgspec.Struct, frozen=True):
-    """What was measured from slice `first` up to slice `end`, by all recorders together."""
+    """Measurements of all recorders from slice `first` up to slice `end`."""
 
     records_per_s: float
     latencies_ms: tuple[float | None, float | None, float | None]
     """The median, the 90th and the 99th percentile; None where no latency was recorded."""
     rss_start_mib: float
-    """Of the largest process, at the beginning."""
+    """Memory of the largest process at the beginning."""
     rss_end_mib: float
     cpu_share: float
     """The share of a core that the processes had, on average. Well below 1 at full load, something else

@@ -43,7 +43,7 @@ def as_json(outcome: BenchResult) -> dict[str, Any]:
 
 
 def as_table(outcome: BenchResult) -> Table:
-    """The same as text to display."""
+    """Return the same as a table to display."""
     figures = as_json(outcome)
     table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")
     table.add_column("measured")

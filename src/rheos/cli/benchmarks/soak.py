@@ -69,7 +69,7 @@ class SoakSettings:
 
 
 class Minute(msgspec.Struct, frozen=True):
-    """What one minute came to."""
+    """Measurements of one minute."""
 
     number: int
     """From 1."""
@@ -80,12 +80,12 @@ class Minute(msgspec.Struct, frozen=True):
     """The most memory that a worker had."""
     driver_mib: float
     checkpoint_bytes: int
-    """What the newest checkpoint consists of."""
+    """Size of the newest checkpoint."""
     written_bytes: int
-    """What it wrote newly."""
+    """Bytes of it that were newly written."""
     checkpoint_ms: int
     sync_ms: float
-    """How long the newest checkpoint held processing up."""
+    """Time for which the newest checkpoint blocked processing."""
     directory_bytes: int
     """All that the checkpoint directory holds."""
     checkpoints: int
@@ -99,7 +99,7 @@ class Minute(msgspec.Struct, frozen=True):
 
 
 class PublishedWindows(msgspec.Struct, frozen=True):
-    """What the window sink published."""
+    """Windows that the sink published."""
 
     windows: int
     rows: int
@@ -305,10 +305,12 @@ _GROWTH_COUNT = 10
 
 
 def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str]:
-    """What did not hold: the last third of the minutes against the first, after one of warm-up.
+    """Return the failed expectations: compares the last third of the minutes with the first, after one
+    minute of warm-up.
 
-    The rate is that per second of the workers' processor time: what else the machine does is not held
-    against the job."""
+    The rate is measured per second of the workers' processor time, so that other load on the machine
+    has no influence.
+    """
     found = []
     if published.doubled or published.wrong:
         found.append(

@@ -14,13 +14,14 @@ from rheos.cli.benchmarks.report import as_json
 from rheos.core.errors import JobFailedError
 
 Measure = Callable[[str], dict[str, Any]]
-"""Runs the program of that name, and gives its figures by the names of `as_json`."""
+"""Function that runs the program of that name and returns its metrics by the names of `as_json`."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What a program is held against; it is to reach `target` of that one's records for the same
-    processor time."""
+    """Comparison of two programs: the first should reach `target` of the other's records in the same
+    processor time.
+    """
 
     name: str
     beside: str
@@ -38,7 +39,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Compared:
-    """The figures of all rounds. A program and what it is held against stand at the same place."""
+    """Metrics of all rounds. Runs of the two programs at the same index belong together."""
 
     of: Beside
     runs: Sequence[dict[str, Any]]
@@ -51,8 +52,9 @@ class Compared:
 
     @property
     def of_processor_time(self) -> float:
-        """How many records it does in the processor time that the other takes for one. It suffers less
-        than the rate where the machine has other work."""
+        """Return the ratio of records per processor time. It is less sensitive than the rate to other
+        load on the machine.
+        """
         return median(1 / ratio for ratio in self._ratios("processor_us_per_record"))
 
     @property
@@ -64,8 +66,9 @@ class Compared:
 
 
 def compared(pairs: Sequence[Beside], measure: Measure, rounds: int = ROUNDS) -> list[Compared]:
-    """Measures each pair so many times, and the two of a pair one after the other: they take turns at
-    going first, so that what else the machine does falls on both."""
+    """Measure each pair this many times. The two programs of a pair run one after the other, and take
+    turns at going first, so that other load on the machine affects both.
+    """
     found: dict[Beside, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         pair: ([], []) for pair in pairs
     }

@@ -26,11 +26,11 @@ RULES = {
     ("browsing", "sign_out"): "outside",
 }
 TOUR = ("sign_in", "add", "add", "pay", "ship", "add", "remove", "sign_out")
-"""What each user does over and over; it keeps the rules."""
+"""Cycle of each user's actions, which obeys the rules."""
 
 _KINDS = tuple(sorted(set(TOUR)))
 _WRONG_IN = 200
-"""One event in so many is another one than its user's tour has."""
+"""One event in this many differs from its user's cycle."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Where a benchmark measures: as rows leave the source, and as updates leave the keyed operator."""
+"""Measuring points of a benchmark: rows that leave the source, and updates that leave the keyed
+operator.
+"""
 
 from __future__ import annotations
 

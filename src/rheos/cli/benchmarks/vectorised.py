@@ -15,7 +15,7 @@ from rheos.core.graph.state import ValueState
 _STATES = pa.array([INITIAL, *sorted({state for state, _ in RULES} - {INITIAL})])
 _KINDS = pa.array(sorted(set(TOUR)))
 _NUMBERS = {state: number * len(_KINDS) for number, state in enumerate(_STATES.to_pylist())}
-"""Of states: with the number of a kind added they give the place of a rule."""
+"""Number of each state; the sum with the number of a kind is the place of a rule."""
 _FOLLOWING = np.zeros(len(_STATES) * len(_KINDS), np.int64)
 """A wrong step starts over."""
 _IS_WRONG = np.ones(len(_FOLLOWING), np.bool_)
@@ -26,7 +26,7 @@ for (_state, _kind), _next in RULES.items():
 
 
 class ValidateBatches(KeyedBatchFunction):
-    """What `state_machine.Validate` does, for all users of a batch at once."""
+    """Vectorised form of `state_machine.Validate`, for all users of a batch at once."""
 
     form = "arrow"
     step = ValueState(int, default=0)

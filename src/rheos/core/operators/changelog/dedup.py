@@ -80,7 +80,7 @@ _PART = f"{AGG}{_UNTIL}.best"
 _NEVER, _ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _DROPPED, _NEW, _AGAIN = 0, 1, 2
 _FEWEST = 1 << 10
-"""Of fewer keys none is forgotten."""
+"""Minimum number of keys before any is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class DedupOperator(RunningStateOperator):
         self._spec = spec
         self._watermark = MIN_TIMESTAMP_MS
         self._looked_at = MIN_TIMESTAMP_MS
-        """What ends up to there is forgotten."""
+        """Keys that end by this time are already forgotten."""
         self._forgotten = GroupProgress(ctx.key_groups, ctx.max_parallelism)
 
     def open(self, restored: Restored) -> None:
@@ -209,8 +209,9 @@ class DedupOperator(RunningStateOperator):
 
 @dataclass(frozen=True)
 class KeptTime(Agg):
-    """Which rows are given, as a running aggregate of their times. In state it is a time per key, and
-    is described as the greatest of these."""
+    """Selection of emitted rows, as a running aggregate of their times. State is a time per key,
+    described as their maximum.
+    """
 
     kind: ClassVar[str] = "max"
 
@@ -249,7 +250,7 @@ class _TimeCell(Cell):
         self._until.values[slots] = parts["best"].to_numpy()
 
     def _after(self, times: Ints) -> Ints:
-        """What lies `within` after these times."""
+        """Return the ends of the span `within` after these times."""
         room = _ALWAYS - np.maximum(times, 0)
         after: Ints = np.where(room < self._within, _ALWAYS, times + np.minimum(self._within, room))
         return after
@@ -270,8 +271,8 @@ class FirstCell(_TimeCell):
         segment = np.repeat(np.arange(len(rows.starts)), rows.lengths)
         left: Ints = np.arange(rows.rows)
         while True:
-            # Of the rows that are no duplicates the first of each key is given, and is the measure of
-            # those behind it.
+            # The first row of each key that is not a duplicate is emitted; later rows are compared with
+            # it.
             left = left[times[left] >= until[segment[left]]]
             if not len(left):
                 break

@@ -129,15 +129,16 @@ class TableSpec(OperatorSpec):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is computed of the columns of a batch, and kept."""
+    """Computation of a batch: columns that are computed and kept."""
 
     spec: TableSpec
     port: PortType
 
     @cached_property
     def summed(self) -> dict[str, tuple[str, bool]]:
-        """What is added up with a sign, by its name: the column, and whether its values are, or how
-        many there are. Of different values the name says so."""
+        """Return the signed sums by name: the column, and whether its values are summed or counted. For
+        distinct values, the name tells.
+        """
         found: dict[str, tuple[str, bool]] = {}
         for agg in self.spec.aggregates.values():
             if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):
@@ -332,7 +333,7 @@ class TableOperator(RunningStateOperator):
 
 
 def _summed(agg: Agg) -> str:
-    """What is added up for it, behind "__n." and "__s."."""
+    """Return the name of the sum, after "__n." and "__s."."""
     return f"{_DISTINCT if isinstance(agg, OfDistinct) else ''}{agg.column}"
 
 

@@ -123,8 +123,9 @@ class _TopN(KeyedStateOperator):
 
 
 class TopNOperator(_TopN):
-    """Of rows that stay. Most are not among the first of their key, which is found for a batch at once;
-    those that are become Python rows, and what they change is picked from columns."""
+    """Top-N of append-only rows. Most rows are not among the first of their key, which is determined
+    for a batch at once. The others become Python rows, and their changes are selected from columns.
+    """
 
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
@@ -176,7 +177,9 @@ class TopNOperator(_TopN):
         return [] if top is ABSENT else top
 
     def _may_enter(self, batch: Batch, slots: Slots, tops: Sequence[Sequence[Any]]) -> Numbers:
-        """The rows that are not behind all that their key has, where that is enough already."""
+        """Return the rows that may enter: those that do not rank after all current rows of their key,
+        if these are complete.
+        """
         n, field = self._spec.n, self._columns.field(self._by)
         last = [top[-1][self._by] if len(top) == n else None for top in tops]
         if all(value is None for value in last):
@@ -191,7 +194,7 @@ class TopNOperator(_TopN):
         return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
 
     def _rank(self, top: Sequence[Any], row: Any) -> int:
-        """Behind how many of its key it stands; `n` where it is not among the first."""
+        """Return the number of rows of its key before it; `n` if it is not among the first."""
         if row[self._by] is None:
             return self._spec.n
         place, smallest, value = self._place, self._spec.smallest, self._place(row)
@@ -223,8 +226,7 @@ class TopNOperator(_TopN):
 
 
 class _Entries:
-    """What rows have changed that are among the first: at each rank the row that was there, and the one
-    that is, by their numbers."""
+    """Changes among the first rows: for each rank the old and the new row, by their numbers."""
 
     def __init__(self) -> None:
         self._was: list[int] = []
@@ -242,14 +244,15 @@ class _Entries:
         now: Sequence[int],
         origin: int,
     ) -> None:
-        """A row has entered behind `rank` others: what was first, with its numbers, what is, and the
-        place of the row."""
+        """Record that a row has entered after `rank` others: the old first rows with their numbers, the
+        new ones, and the place of the row.
+        """
         shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
         grown = len(after) - len(top)
         ranks: Sequence[int] = range(rank, len(after))
         before, behind = [*was[rank:], *[_NONE] * grown], now[rank:]
         if not all(shifted):
-            # A row took the place of one that is alike.
+            # A row has replaced an equal one.
             keeps = [*shifted, *[True] * grown]
             ranks = list(compress(ranks, keeps))
             before, behind = list(compress(before, keeps)), list(compress(behind, keeps))
@@ -259,7 +262,9 @@ class _Entries:
         self.origins += [origin] * len(before)
 
     def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, Numbers]:
-        """Of each change: the number of its row, the rank, what it is, and the row that led to it."""
+        """Return for each change: the number of its row, the rank, the kind of change, and the row that
+        caused it.
+        """
         was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
         of_update = was != _NONE
         picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)
@@ -276,7 +281,7 @@ class _Entries:
 
 
 class TopNOfChanges(_TopN):
-    """Of the rows of a table that changes."""
+    """Top-N of an updating table."""
 
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
@@ -325,7 +330,7 @@ class TopNOfChanges(_TopN):
 
 
 def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangesOut) -> None:
-    """What has become of each rank."""
+    """Record the changes of each rank."""
     for rank, (was, now) in enumerate(zip_longest(before, after), 1):
         if was is None:
             made.add((*now, rank), INSERT, at)

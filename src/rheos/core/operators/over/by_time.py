@@ -65,7 +65,7 @@ OverFunction: TypeAlias = Agg | FramePosition
 
 @dataclass(frozen=True)
 class OverColumns:
-    """Which columns are read, and which are made."""
+    """Columns that are read and created."""
 
     by: str
     """Column that rows are ordered by: whole numbers; of event time, of microseconds."""

@@ -1,9 +1,10 @@
-"""What is alive of one key: matches that are not whole yet, and whole ones that wait.
+"""Live matches of one key: partial matches, and complete ones that wait.
 
-Each match is a chain of nodes, from the row that it took last back to its first. A node never changes,
-and all matches that have begun alike share the nodes of what they have in common: two that part at a
-row have one chain up to there. So a match more costs one node for each row that it alone has taken, and
-a node is gone with the last match that has it in its chain (PM1, PM2)."""
+Each match is a chain of nodes, from its latest row back to its first. A node never changes, and matches
+with the same beginning share its nodes: two that diverge at a row have one chain up to there. So a
+further match costs one node for each row that only it has taken, and a node is freed with the last
+match that has it in its chain (PM1, PM2).
+"""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class WholeMatch:
 
 
 class Alive:
-    """Of one key. Lists are replaced, and not changed: a snapshot may hold on to them."""
+    """Live matches of one key. Lists are replaced, never modified: a snapshot may hold them."""
 
     __slots__ = ("expires_ms", "found", "partials", "wakes")
 
@@ -90,7 +91,7 @@ class Alive:
         self.wakes = 0
         """The bits of rows that change something."""
         self.expires_ms = NEVER_MS
-        """When the time of the next of them is over."""
+        """Time at which the next of them expires."""
 
     def __bool__(self) -> bool:
         return bool(self.partials or self.found)

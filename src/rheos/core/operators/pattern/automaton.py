@@ -41,7 +41,7 @@ EVERY = 1
 
 MOST_POSITIONS = 1000
 MOST_CONDITIONS = 62
-"""They are bits of a 64-bit word, beside EVERY."""
+"""Maximum number of conditions: the bits of a 64-bit word, without EVERY."""
 
 
 class Blocked(NamedTuple):
@@ -53,14 +53,14 @@ class Blocked(NamedTuple):
 
 @dataclass(frozen=True)
 class Guards:
-    """Which rows close an edge."""
+    """Conditions for rows that close an edge."""
 
     never: tuple[Blocked, ...] = ()
     """Any such row, also one that the edge would take."""
     between: tuple[int, ...] = ()
     """A row of such a condition that the edge does not take."""
     first: tuple[int, ...] = ()
-    """Such a row directly behind the one that was taken before."""
+    """Conditions that close the edge at the row directly after the last one taken."""
 
     def __add__(self, other: Guards) -> Guards:
         return Guards(
@@ -74,7 +74,7 @@ _NOTHING = Guards()
 
 
 class Leads(Enum):
-    """What becomes of a match that moves along an edge."""
+    """Effect of an edge on a match."""
 
     TAKES = "takes a row"
     ENDS_AT_NEXT = "is found when the next row comes, which is no part of it"
@@ -88,12 +88,12 @@ class PatternEdge:
     target: int
     """A position; -1 where the match is found."""
     condition: int
-    """Of the row that is taken; -1 where none is."""
+    """Condition of the row that is taken; -1 if no row is taken."""
     contiguity: Contiguity
     guards: Guards
     wakes: int
     later: int
-    """The edge that is open in its place behind the first row that did not close it."""
+    """Edge that replaces this one after the first row that did not close it."""
     sure: bool
     """Whether it takes each row that wakes it."""
 
@@ -102,7 +102,7 @@ class PatternEdge:
 class PatternPosition:
     number: int
     step: int
-    """Which step of the pattern, in the order of writing."""
+    """Number of the pattern's step, in the order of writing."""
     shown: bool
     """Whether its rows are among those that a preferring match shows."""
     edges: tuple[PatternEdge, ...]
@@ -114,19 +114,19 @@ class PatternPosition:
 @dataclass(frozen=True, eq=False)
 class Automaton:
     names: tuple[str, ...]
-    """Of the steps, in the order of writing."""
+    """Names of the steps, in the order of writing."""
     repeats: tuple[bool, ...]
-    """Which of them may take several rows of a match."""
+    """Whether each step may take several rows of a match."""
     conditions: tuple[Condition, ...]
     bits: tuple[int, ...]
     """By condition: a bit of its own where it has expressions, or else EVERY."""
     positions: tuple[PatternPosition, ...]
     edges: tuple[PatternEdge, ...]
     begins: tuple[PatternEdge, ...]
-    """Those that any row may begin a match by."""
+    """Edges with which any row may begin a match."""
     within_ms: int | None
     preferring: bool = False
-    """Edges stand in the order of preference, and each is preferred to ending."""
+    """Whether edges are in the order of preference, each preferred to ending."""
 
     @property
     def begin_wakes(self) -> int:
@@ -153,13 +153,13 @@ class _Entry:
     position: int
     contiguity: Contiguity
     leading: bool
-    """Whether it lies in the first part: what the whole follows by is then how it is entered."""
+    """Whether it is in the first part, so that the contiguity of the whole applies to it."""
     guards: Guards = _NOTHING
 
 
 @dataclass(frozen=True)
 class _Exit:
-    """A position behind which a fragment may be left."""
+    """A position after which a fragment may be left."""
 
     position: int
     guards: Guards = _NOTHING
@@ -170,7 +170,7 @@ class _Fragment:
     entries: tuple[_Entry, ...]
     exits: tuple[_Exit, ...]
     skipped: Guards | None
-    """Of the edges that lead around it; None where it cannot be left out."""
+    """Guards of the edges that skip the fragment; None if it is not optional."""
 
 
 @dataclass
@@ -294,7 +294,7 @@ class _Compiler:
     # --- parts ----------------------------------------------------------------------------------------
 
     def _sequence(self, parts: Sequence[Part]) -> tuple[_Fragment, Guards]:
-        """The parts one behind the other, and what may not come behind the last of them."""
+        """Compile the parts in sequence, and return the guards after the last of them."""
         whole: _Fragment | None = None
         absent = _NOTHING
         for part in parts:
@@ -426,7 +426,7 @@ class _Compiler:
         guards: Guards,
         begins: bool,
     ) -> list[PatternEdge]:
-        """An edge, and behind it the one that is open in its place behind the first row."""
+        """Return an edge, followed by the one that replaces it after the first row."""
         wakes = 0 if condition < 0 else self._bit(condition)
         for blocked in guards.never:
             wakes |= self._bit(blocked.condition)

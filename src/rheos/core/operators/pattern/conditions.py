@@ -71,7 +71,7 @@ class EarlierRows(dict[str, list[Any]]):
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__((name, []) for name in names)
         self.in_order: list[tuple[str, Any]] = []
-        """Those of all steps, each with its step."""
+        """Rows of all steps, each with its step."""
 
 
 class ConditionFunctions:

@@ -99,7 +99,7 @@ def _ways(tree: Tree, holds: bool) -> Ways:
 
 
 def _joined(every: bool, parts: Sequence[Tree], holds: bool) -> Ways:
-    """Of an AND where `every`, or else of an OR."""
+    """Combine the ways of an AND if `every` is true, else of an OR."""
     ways_of = [_ways(part, holds) for part in parts]
     if every is holds:
         whole = _UNKNOWN
@@ -151,7 +151,7 @@ def _no_value(claims: Sequence[Claim]) -> bool:
     equal = [claim.value for claim in claims if claim.op == "Eq"]
     unequal = {claim.value for claim in claims if claim.op == "NotEq"}
     if isinstance(claims[0].value, str | bool):
-        # The order of texts depends on the type of the column.
+        # The order of strings depends on the type of the column.
         return len(set(equal)) > 1 or any(value in unequal for value in equal)
     lows = [(c.value, c.op == "Gt") for c in claims if c.op in ("Eq", "GtEq", "Gt")]
     highs = [(c.value, c.op != "Lt") for c in claims if c.op in ("Eq", "LtEq", "Lt")]

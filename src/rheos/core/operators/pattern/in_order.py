@@ -15,11 +15,11 @@ ROWS = "rows of the match"
 STEP, SHOWN, ROW = "step", "shown", "row"
 """Its name; whether it shows its rows there (`PatternStep.shown`); and the columns of the row."""
 CERTAIN_MS = "time of the match"
-"""When it was certain: its event time."""
+"""Event time at which the match became certain."""
 
 
 def in_order_types(schema: pa.Schema) -> list[pa.Field]:
-    """The columns beside the key, where rows have these columns."""
+    """Return the columns in addition to the key, for rows with these columns."""
     row = pa.struct([field.with_nullable(True) for field in schema])
     taken = pa.struct([(STEP, pa.string()), (SHOWN, pa.bool_()), (ROW, row)])
     return [pa.field(ROWS, pa.list_(taken)), pa.field(CERTAIN_MS, pa.int64())]

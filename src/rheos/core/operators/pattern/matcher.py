@@ -25,15 +25,17 @@ from rheos.core.operators.pattern.alive import NEVER_MS, Alive, MatchNode, Parti
 from rheos.core.operators.pattern.automaton import Automaton, Blocked, Leads, PatternEdge
 
 Holds = Callable[[int, int, MatchNode | None], bool]
-"""Whether the functions of a condition hold for a row, by its number, behind what a match has taken."""
+"""Function that evaluates the functions of a condition for a row, by its number, after the rows that a
+match has taken.
+"""
 
 
 class MatchOutcome(NamedTuple):
-    """What has become of a match."""
+    """Outcome of a match."""
 
     node: MatchNode
     at_ms: int
-    """When this was certain."""
+    """Time at which the outcome became certain."""
     timed_out: bool = False
     """It did not become whole within its time."""
 
@@ -160,7 +162,9 @@ class Matcher:
     def _moved_in_order(
         self, alive: Alive, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
     ) -> bool:
-        """Adds what partial matches of a preferring pattern become by a row; False: there are none."""
+        """Advance the partial matches of a preferring pattern by a row; return False if there
+        are none.
+        """
         whole_of = None
         reached: set[tuple[int, int]] = set()
         for partial in alive.partials:
@@ -169,7 +173,7 @@ class Matcher:
             for edge in partial.open:
                 if not self._takes(edge, event, bits, partial.node):
                     continue
-                # What is alike from here on is the same match, by a way that is less preferred.
+                # Equal matches from here on are the same match, on a less preferred path.
                 if self._alike_at_one_position and (partial.began, edge.target) in reached:
                     continue
                 reached.add((partial.began, edge.target))
@@ -221,7 +225,7 @@ class Matcher:
     # --- time -----------------------------------------------------------------------------------------
 
     def expired(self, alive: Alive, until_ms: int) -> list[MatchOutcome]:
-        """What becomes of matches whose time is over at or before `until_ms`."""
+        """Return the outcomes of matches that expire at or before `until_ms`."""
         given: list[MatchOutcome] = []
         if alive.expires_ms > until_ms:
             return given
@@ -237,7 +241,7 @@ class Matcher:
         return given
 
     def _over(self, alive: Alive, over: list[Partial]) -> tuple[list[MatchNode], list[WholeMatch]]:
-        """Of matches whose time is over those that did not become whole, and those that now are."""
+        """Split expired matches into those that stayed incomplete, and those that are now complete."""
         late: list[MatchNode] = []
         found: list[WholeMatch] = []
         were_found: list[MatchNode] = []
@@ -266,7 +270,7 @@ class Matcher:
     # --- whole matches --------------------------------------------------------------------------------
 
     def _finished(self, alive: Alive, found: list[WholeMatch], at_ms: int) -> list[MatchOutcome]:
-        """Which matches are given, now that these were found; the others wait, or are ruled out."""
+        """Return the matches to emit after these were found; the others wait or are discarded."""
         if len(found) > 1:
             once = self._each_once([each.node for each in found])
             began = {id(each.node): each.began for each in found}

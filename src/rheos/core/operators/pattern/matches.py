@@ -24,8 +24,9 @@ TIMED_OUT = "timed_out"
 
 
 class MatchRows:
-    """The rows of one operator's matches. The columns of steps stand behind those of the key, in the
-    order of the pattern."""
+    """Rows of one operator's matches. The columns of steps follow those of the key, in the order of the
+    pattern.
+    """
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton) -> None:
         self._ctx = ctx
@@ -36,7 +37,7 @@ class MatchRows:
         self._taken_columns = list(dict.fromkeys([*self._keys, *self._columns]))
 
     def out(self, given: Sequence[MatchOutcome], kept: MatchedRows) -> Iterator[Out]:
-        """What was given, in the order of its times. All rows that it took are kept."""
+        """Emit the outcomes in the order of their times. `kept` has all rows that they took."""
         in_order = sorted(given, key=lambda each: each.at_ms)
         for tag, timed_out in ((MAIN, False), (TIMED_OUT, True)):
             if tag not in self._ctx.outputs:
@@ -118,7 +119,7 @@ class MatchRows:
 
 
 def match_types(automaton: Automaton, schema: pa.Schema) -> list[pa.Field]:
-    """The columns of matches beside those of the key, where rows have these columns."""
+    """Return the columns of matches in addition to the key, for rows with these columns."""
     if automaton.preferring:
         return in_order_types(schema)
     row = pa.struct([field.with_nullable(True) for field in schema])

@@ -102,7 +102,7 @@ class PatternSpec(OperatorSpec):
         return PatternOperator(ctx, self)
 
     def looks_at(self, column: str) -> bool | None:
-        # What it gives comes as the watermark advances, and says itself how far that is.
+        # The output is emitted as the watermark advances, and carries its own progress.
         return {WM: True, SWM: False}.get(column)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
@@ -186,7 +186,7 @@ class PatternOperator(Operator):
         self._tidy()
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
-        """What becomes of rows in their order. Adds the slots whose matches have changed."""
+        """Process rows in order, and return the outcomes. Adds the slots whose matches have changed."""
         slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
         self._make_room()
         asked = rows
@@ -234,7 +234,7 @@ class PatternOperator(Operator):
         wakes = self._wakes[slots] | np.uint64(self._begins)
         relevant = np.flatnonzero(bits & wakes)
         first = np.full(len(self._keys), len(slots), np.int64)
-        # Of several rows of a key the last one written counts: here the one that came first.
+        # The last written row of a key counts: here the first to arrive.
         first[slots[relevant[::-1]]] = relevant[::-1]
         from_there = np.arange(len(slots)) >= first[slots]
         if self._quiet:
@@ -285,7 +285,7 @@ class PatternOperator(Operator):
             return
         events = events_of(node for alive in self._alive.values() for node in alive.last_nodes())
         self._kept.keep(np.array(sorted(events), np.int64))
-        # Those that are gone since the last snapshot are still to be written as such.
+        # Keys removed since the last snapshot must still be written as removed.
         left = sorted(self._alive.keys() | self._changed)
         if 2 * len(left) < len(self._keys):
             columns = [column.take(pa.array(left, pa.int32())) for column in self._keys.columns()]

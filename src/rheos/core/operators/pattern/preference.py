@@ -40,7 +40,8 @@ def in_order_of_preference(
     for position, order in {**orders.behind, _START: orders.begins}.items():
         by_target = {edge.target: edge for edge in edges[position]}
         tried = order[: order.index(_END)] if _END in order else order
-        # Past a time that takes no row there are ways that the edges go by the time before it.
+        # After a repetition that takes no row, some paths are covered by the edges of the repetition
+        # before.
         chosen[position] = [by_target[target] for target in tried if target in by_target]
     return chosen, found
 
@@ -53,8 +54,9 @@ class _Orders:
         self.begins = self._sequence(parts, 0, (_END,))
 
     def _sequence(self, parts: Sequence[Part], first: int, then: Next) -> Next:
-        """Where these parts are entered, of which the first has that position. `then` is what may come
-        behind them."""
+        """Enter the parts in order; the first has the position `first`. `then` is what may
+        follow them.
+        """
         firsts = accumulate(map(_positions, parts), initial=first)
         for part, place in [*zip(parts, firsts, strict=False)][::-1]:
             then = self._repeated(part, place, then)

@@ -1,8 +1,9 @@
-"""Columns of the rows before, for a whole batch at once.
+"""Columns of previous rows, for a whole batch at once.
 
-The rows of a preferring match follow each other directly, and a match that goes on has taken the newest
-row of its key. So the row before one of a batch lies in the batch, or is one that the key's matches
-have taken: nothing else has to be kept. Of a key without a match it may be null: nobody asks."""
+The rows of a preferring match are consecutive, and a match that continues has taken the newest row of
+its key. So the row before one of a batch is in the batch, or is one that the key's matches have taken:
+nothing else must be kept. For a key without a match it may be null, because nothing reads it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def with_previous(
     starts = np.flatnonzero(np.concatenate([[True], of_key[1:] != of_key[:-1]]))
     taken = [_newest(alive.get(slot), most) for slot in of_key[starts].tolist()]
     lengths = np.array(list(map(len, taken)), np.int64)
-    # What was taken before lies ahead of the batch, each key's by itself with the newest first.
+    # Rows taken before precede the batch, grouped by key with the newest first.
     before = kept.take(np.array([event for each in taken for event in each], np.int64), columns)
     ends = np.cumsum(lengths) - lengths
     numbers = np.repeat(np.arange(len(starts)), np.diff([*starts, len(order)]))

@@ -37,13 +37,13 @@ _PARTIAL = pa.struct([("node", pa.int32()), ("open", pa.list_(pa.int32()))])
 
 
 class FrozenKey(NamedTuple):
-    """What was alive of a key. The lists never change."""
+    """Live matches of a key. The lists never change."""
 
     partials: Sequence[Partial]
     found: Sequence[WholeMatch]
 
     def nodes(self) -> list[MatchNode]:
-        """All nodes, each once, and behind the one before it."""
+        """Return all nodes, each once, and after its predecessor."""
         seen: set[int] = set()
         found: list[MatchNode] = []
         for last in (*(p.node for p in self.partials), *(f.node for f in self.found)):
@@ -107,7 +107,7 @@ def restored(
     automaton: Automaton,
     first_event: int,
 ) -> tuple[Mapping[int, Alive], int]:
-    """What is alive by slot, and the number of the next row. Adds the keys and the rows."""
+    """Return the live matches by slot, and the number of the next row. Adds the keys and the rows."""
     whole = [table.combine_chunks() for table in tables]
     latest: dict[int, tuple[int, int]] = {}
     columns = len(keys.columns())
