@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from rheos.core.operators.build import build
 
 import rheos as rh
 from rheos.core.errors import Site
@@ -88,7 +87,7 @@ class Ruled(rh.KeyedBroadcastProcessFunction):
         self.steps[event.kind] = event.kind
 
 
-def operator(spec: ProcessSpec | OperatorSpec, second: PortType | None = None) -> Operator:
+def operator(spec: OperatorSpec, second: PortType | None = None) -> Operator:
     made = StreamType(schema_of(Alert), False, Alert)
     clock = SystemClock()
     ctx = OperatorContext(
@@ -106,7 +105,7 @@ def operator(spec: ProcessSpec | OperatorSpec, second: PortType | None = None) -
         io=SimIo(clock.monotonic_us, lambda: 0),
         batch_rows=ROWS,
     )
-    made_operator = build(ctx, spec)
+    made_operator = spec.operator(ctx)
     made_operator.open({})
     return made_operator
 

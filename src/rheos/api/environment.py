@@ -468,10 +468,9 @@ class Environment:
             parallelism=self._parallelism,
             max_parallelism=self._max_parallelism,
             context=JobContext(name, self._parameters, self._files),
-            # A batch job shuffles the state of its windows, whatever their keys, and knows of any
-            # operator what it needs.
+            # A batch job shuffles the state of its windows, whatever their keys, and stores none.
             two_phases=not choice.is_batch,
-            prunes=not choice.is_batch,
+            stores_state=not choice.is_batch,
         )
 
     def _job_id(self, name: str) -> JobId:

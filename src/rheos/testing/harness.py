@@ -25,9 +25,11 @@ from rheos.core.checkpoint.savepoint_writer import SavepointWriter
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import Changes
+from rheos.core.graph.validate import check_graph
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import AsyncOperator, Operator, OperatorContext, Out
-from rheos.core.plan.physical import PlannedOperator, ToOperator
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
+from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.elements import (
     HIDDEN_PREFIX,
     MAX_TIMESTAMP_MS,
@@ -416,7 +418,7 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
         stream.sink_to(MemorySink(), name=name)
     found = [
         (chain, operator)
-        for chain in env.plan("example").chains
+        for chain in whole_rows_plan(env, "example").chains
         for operator in chain.operators
         if operator.spec.reads_from is None and operator.spec.writes_to is None
     ]
@@ -434,6 +436,21 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
         if isinstance(route, ToOperator)
     }
     return operator, names
+
+
+def whole_rows_plan(env: Environment, name: str) -> PhysicalPlan:
+    """Return the plan of the environment's program in which sources emit all of their columns, since a
+    test feeds rows with all of them."""
+    graph = env._program.graph()
+    check_graph(graph)
+    return make_plan(
+        graph,
+        name=name,
+        parallelism=env._parallelism,
+        max_parallelism=env._max_parallelism,
+        context=env.plan(name).context,
+        prunes=False,
+    )
 
 
 def _source(

@@ -49,6 +49,7 @@ from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
+from rheos.testing.harness import whole_rows_plan
 from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
 
@@ -110,7 +111,7 @@ class Harness:
             for name, stream in named_outputs(made).items():
                 self._rows[name] = _Taken(stream.schema)
                 stream.sink_to(_TakingSink(self._rows[name]), name=name)
-            self._plan = env.plan("harness")
+            self._plan = whole_rows_plan(env, "harness")
         self._heads = {chain.operators[0].name: chain for chain in self._plan.chains if _reads(chain)}
         _refuse_times_behind(self._plan.operators())
         self._clock = SimClock()

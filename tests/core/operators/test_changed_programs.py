@@ -50,7 +50,9 @@ class Version:
         source = rh.collection(self.schema.empty_table())
         rows = env.from_source(source, watermark=rh.Watermark.monotonic(on="t"))
         self.transform(rows.key_by(*self.keys)).uid("op").sink_to(rh.print_sink())
-        plan = make_plan(env._program.graph(), name="job", parallelism=1, max_parallelism=16)
+        plan = make_plan(
+            env._program.graph(), name="job", parallelism=1, max_parallelism=16, prunes=False
+        )
         (one,) = (
             operator
             for operator in plan.operators()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import polars as pl
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 import rheos as rh
 from rheos import col
-from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.source import SourceSpec
-from rheos.core.plan.physical import PhysicalPlan, ToEdge
-from rheos.runtimes.batch.pruning import needed_columns
+from rheos.core.plan.physical import PhysicalPlan
 
 ROWS = pa.table(
     {
@@ -69,8 +66,9 @@ def program(table: pa.Table, paths: list[tuple[list[str], str]]) -> rh.Environme
 
 
 def needed(plan: PhysicalPlan) -> frozenset[str]:
-    assert isinstance(plan.chains[0].operators[0].spec, SourceSpec)
-    return needed_columns(plan, plan.chains[0])
+    spec = plan.chains[0].operators[0].spec
+    assert isinstance(spec, SourceSpec)
+    return spec.columns_to_read
 
 
 @settings(max_examples=25)
@@ -123,17 +121,6 @@ def test_late_rows_are_whole() -> None:
     assert needed(env.plan()) == {"at", "k"}
     windows.side_output("late").collect("late")
     assert needed(env.plan()) == set(ROWS.schema.names)
-
-
-def test_an_edge_out_of_the_plan_takes_all_columns() -> None:
-    env = rh.Environment(1, runtime="simulated")
-    env.from_source(rh.collection(ROWS)).select("v", "s").collect("rows")
-    plan = env.plan()
-    (chain,) = plan.chains
-    source, select, _ = chain.operators
-    left = dataclasses.replace(select, routes={MAIN: (ToEdge(-1),)})
-    cut = dataclasses.replace(chain, operators=(source, left))
-    assert needed(dataclasses.replace(plan, chains=(cut,))) == {"v", "s"}
 
 
 def test_polars_says_which_columns_an_expression_names() -> None:

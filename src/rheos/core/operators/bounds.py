@@ -35,6 +35,7 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
+from rheos.core.operators.narrow import NarrowSpec
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
@@ -91,6 +92,7 @@ BOUNDS: Mapping[type, Bound] = {
             LookupSpec,
             MapBatchesSpec,
             MapSpec,
+            NarrowSpec,
             TruncationSpec,
             UnionSpec,
             WindowCombineSpec,

@@ -305,6 +305,12 @@ class OperatorSpec(Spec):
         """The number of rows that may wait to go round again, if it is the head of a loop."""
         return None
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether its state holds whole input rows, also columns that it does not read today. A changed
+        program may read them, so a runtime that stores state does not prune its inputs."""
+        return False
+
     # --- columns ------------------------------------------------------------------------------------
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:

@@ -35,6 +35,7 @@ from rheos.core.operators.contract import (
     OperatorSpec,
     Out,
     PortType,
+    RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.origins import (
@@ -79,6 +80,9 @@ class ReduceSpec(OperatorSpec):
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
         return {} if self.record is None else {REDUCED: [self.record]}
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return RowsOfKey(doubt=None)

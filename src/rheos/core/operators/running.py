@@ -43,6 +43,7 @@ from rheos.core.operators.contract import (
     Out,
     PortType,
     Restored,
+    RowOrder,
 )
 from rheos.core.operators.origins import (
     Origin,
@@ -92,6 +93,9 @@ class RunningSpec(OperatorSpec):
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         return without(columns, gone - set(self.aggregates))
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return RowsOfKey(doubt=None)

@@ -125,11 +125,21 @@ class SourceSpec(OperatorSpec):
     until_now: bool = False
     """Whether the job stops after what the source holds when it starts; set at the start."""
     columns: tuple[str, ...] | None = None
-    """The columns that it reads, if those are not all; set by the planner."""
+    """The columns that it emits, if those are not all; set by the planner. The others are not read, if
+    the source can leave them out."""
 
     def operator(self, ctx: OperatorContext, splits: Sequence[Split] = ()) -> Operator:
         """Build the operator. `splits` are all splits of the source."""
         return SourceOperator(ctx, self, splits)
+
+    @property
+    def columns_to_read(self) -> frozenset[str]:
+        """The columns of the source that it emits, or reads event time from."""
+        schema = self.source.schema
+        if self.columns is None:
+            return frozenset(schema.names)
+        stamped = self.watermark.columns_read(schema) if self.watermark is not None else ()
+        return frozenset(self.columns).union(stamped)
 
     @property
     def reads_from(self) -> Source | None:
@@ -217,8 +227,8 @@ class SourceOperator(Operator):
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
-        columns = frozenset(spec.columns or ())
-        less = None if spec.columns is None else capabilities.reading(spec.source, columns)
+        read = spec.columns_to_read
+        less = None if spec.columns is None else capabilities.reading(spec.source, read)
         self._read = spec.source if less is None else less
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
@@ -540,11 +550,14 @@ class SourceOperator(Operator):
 
     # --- event time -----------------------------------------------------------------------------------
 
+    def _emitted(self, batch: Batch) -> list[pa.Array]:
+        names = self._spec.columns
+        shown: list[pa.Array] = (batch if names is None else batch.select(names)).columns
+        return shown
+
     def _stamped(self, state: SplitState, batch: Batch) -> list[Out]:
         strategy = self._spec.watermark
         polled = batch
-        if self._spec.columns is not None:
-            batch = batch.select(self._spec.columns)
         if strategy is not None:
             ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
         if self._ahead is not None:
@@ -556,11 +569,11 @@ class SourceOperator(Operator):
                     return []
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
-            return self._out([*batch.columns, *number])
+            return self._out([*self._emitted(batch), *number])
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
         before = state.max_ts
         state.reached(int(reached[-1]), self.ctx.clock.monotonic_us())
-        columns = [*batch.columns, pa.array(ts)]
+        columns = [*self._emitted(batch), pa.array(ts)]
         if self._carries_wm or self._carries_swm:
             wm = split_watermarks(reached, before, self._bound_ms)
         if self._carries_wm:

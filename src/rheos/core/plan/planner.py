@@ -34,7 +34,6 @@ from rheos.core.graph.nodes import Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.row_distribution import PartitionBy, RowDistribution
 from rheos.core.graph.validate import live_nodes
 from rheos.core.operators.contract import OperatorSpec, OutputType, PortType
-from rheos.core.plan.columns_read import reading_what_is_needed
 from rheos.core.plan.physical import (
     Chain,
     Edge,
@@ -45,6 +44,7 @@ from rheos.core.plan.physical import (
     ToEdge,
     ToOperator,
 )
+from rheos.core.plan.pruning import pruned
 from rheos.core.plan.two_phases import Phased, in_two_phases
 from rheos.core.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.core.protocol.ids import ChainId, OperatorId
@@ -58,12 +58,26 @@ def make_plan(
     max_parallelism: int,
     context: JobContext | None = None,
     two_phases: bool = True,
+    stores_state: bool = True,
     prunes: bool = True,
 ) -> PhysicalPlan:
-    """The plan of a graph that was checked. Without `two_phases` windows read rows, and without
-    `prunes` sources give all columns: a runtime that does these otherwise asks for that."""
-    graph = reading_what_is_needed(graph) if prunes else graph
+    """Return the plan of a checked graph.
+
+    Args:
+        graph: The program.
+        name: Name of the job.
+        parallelism: Number of subtasks of each chain.
+        max_parallelism: Number of key groups.
+        context: Parameters and files that functions receive.
+        two_phases: Whether windows over a whole stream combine rows before the exchange. A runtime that
+            shuffles the state of windows does not need that.
+        stores_state: Whether the runtime takes checkpoints (`pruning`).
+        prunes: Whether columns that nothing needs are dropped. A harness that feeds one operator needs
+            all of them.
+    """
     phased = in_two_phases(graph) if two_phases else Phased(graph, {})
+    if prunes:
+        phased = replace(phased, graph=pruned(phased.graph, stores_state=stores_state))
     ids = operator_ids(phased.graph)
     wiring = _Wiring(phased.graph)
     chains, edges = _chains(wiring)

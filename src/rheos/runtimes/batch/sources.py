@@ -39,7 +39,6 @@ from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.core.protocol.ids import ChainId
 from rheos.runtimes.batch.footers import Unfit, columns_in_files
-from rheos.runtimes.batch.pruning import needed_columns
 from rheos.runtimes.batch.pushdown import PushColumn, superset_filter
 from rheos.runtimes.batch.source_input import ReadBySpark, SourceInput, SparkRows, SplitInput
 
@@ -127,10 +126,17 @@ def _of_dataframe(
     session: SparkSession, plan: PhysicalPlan, chain: Chain, source: DataFrameSource
 ) -> SourceFrame:
     fields = dict(zip(source.schema.names, source.frame.schema.fields, strict=True))
-    shape = _Shape(source.frame, source.schema, needed_columns(plan, chain))
+    shape = _Shape(source.frame, source.schema, _needed(chain))
     pushable = [name for name, field in fields.items() if not _padded(field)]
     filtered = shape.filtered(chain, pushable)
     return shape.source_frame(session, ordered=False, how=f"a DataFrame{filtered}")
+
+
+def _needed(chain: Chain) -> frozenset[str]:
+    """Return the columns of the chain's source that the planner found to be needed."""
+    spec = chain.operators[0].spec
+    assert isinstance(spec, SourceSpec)
+    return spec.columns_to_read
 
 
 def _padded(field: StructField) -> bool:
@@ -157,7 +163,7 @@ def _of_files(
     if source.replay is not None and source.replay.ratio != "max":
         raise Unfit("it is replayed at a pace")
     urls = _spark_urls(session, [file.path for file in files])
-    found = columns_in_files([file.path for file in files], source.schema, needed_columns(plan, chain))
+    found = columns_in_files([file.path for file in files], source.schema, _needed(chain))
     reader = session.newSession()
     whole = _order_counts(plan, chain)
     for name, value in (_READING | (_WHOLE_FILES if whole else {})).items():

@@ -27,7 +27,7 @@ from rheos.core.operators.origins import (
     RowsOfKey,
     RowsOfWindow,
 )
-from rheos.core.operators.window.contract import FixedWindows
+from rheos.core.operators.window.contract import FixedWindows, MergingWindows
 from rheos.core.operators.window.frames import key_names
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.operator import WindowAggregateOperator
@@ -96,6 +96,11 @@ class WindowSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return window_states(self, ports[0])
+
+    @property
+    def keeps_rows(self) -> bool:
+        # Rows that may be late for merging windows wait as they came.
+        return isinstance(windows_of(self.window), MergingWindows)
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
         if self.fn is not None:

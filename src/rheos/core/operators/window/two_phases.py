@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 
 from rheos.core.aggregates.count import ROWS
 from rheos.core.operators.contract import (
+    Needed,
     Operator,
     OperatorContext,
     OperatorSpec,
@@ -88,6 +89,10 @@ class WindowCombineSpec(OperatorSpec):
 
     def looks_at(self, column: str) -> bool | None:
         return column == WM if column in (WM, SWM) else None
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        read = {name for agg in self.windows.aggregates.values() for name in agg.columns}
+        return frozenset({self.key, *read}).intersection(columns.names)
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_SPLIT

@@ -1,0 +1,67 @@
+"""Drops columns that no operator downstream needs. The planner adds it before an exchange.
+
+```python
+from rheos.core.operators.narrow import NarrowSpec
+
+assert NarrowSpec(("user",)).summary() == "columns user"
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import (
+    Needed,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    RowOrder,
+)
+from rheos.core.operators.origins import Origin, SameRow
+from rheos.core.protocol.elements import Batch
+
+
+@dataclass(frozen=True)
+class NarrowSpec(OperatorSpec):
+    """Passes some columns on, unchanged."""
+
+    kind: ClassVar[str] = "columns"
+
+    columns: tuple[str, ...]
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return NarrowOperator(ctx)
+
+    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
+        return needed[MAIN]
+
+    def keeps_columns(self, columns: Collection[str]) -> bool:
+        return True
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return SameRow()
+
+    def summary(self) -> str:
+        return f"columns {', '.join(self.columns)}"
+
+
+class NarrowOperator(Operator):
+    """Selects columns, which copies nothing."""
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        super().__init__(ctx)
+        output = ctx.outputs.get(MAIN)
+        self._names = [] if output is None else output.schema.names
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        yield Out(batch.select(self._names))

@@ -1,0 +1,67 @@
+"""Nothing outside `core/operators` asks which kind an operator is: each spec answers for itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rheos.core.operators.contract import OperatorSpec
+from tests.core.operators.test_bounds import kinds
+
+SOURCE = Path("src/rheos")
+ENDS = {"SourceSpec", "SinkSpec"}
+"""The ends of a program. Runtimes open their connectors, so they may look for these."""
+
+
+def asked(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each test for one of these classes."""
+    for node in ast.walk(tree):
+        found: list[ast.AST] = []
+        if isinstance(node, ast.MatchClass):
+            found = [node.cls]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+            "isinstance",
+            "issubclass",
+        ):
+            found = [node.args[1]]
+        for part in (part for each in found for part in ast.walk(each)):
+            name = getattr(part, "id", getattr(part, "attr", None))
+            if name in names:
+                yield node.lineno if hasattr(node, "lineno") else found[0].lineno, name  # type: ignore[attr-defined]
+
+
+def test_no_module_asks_for_the_kind_of_an_operator() -> None:
+    names = {kind.__name__ for kind in kinds()} - ENDS
+    assert {"WindowSpec", "ExpressionSpec", "IntervalJoinSpec", "NarrowSpec"} <= names
+    found = [
+        f"{path}:{line}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not path.is_relative_to(SOURCE / "core" / "operators")
+        for line, name in asked(ast.parse(path.read_text()), names)
+    ]
+    assert not found, "make it a method of OperatorSpec:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(spec, MapSpec)",
+        "isinstance(spec, nodes.MapSpec | str)",
+        "isinstance(spec, (int, MapSpec))",
+        "match spec:\n    case MapSpec(flat=True) | int():\n        pass",
+    ],
+)
+def test_the_scan_finds(code: str) -> None:
+    assert [name for _, name in asked(ast.parse(code), {"MapSpec"})] == ["MapSpec"]
+
+
+@pytest.mark.parametrize("method", ["row_order", "origin"])
+def test_every_operator_declares_its_description(method: str) -> None:
+    """The default is safe, but vague: none of our operators relies on it."""
+    silent = [
+        kind.__name__ for kind in kinds() if getattr(kind, method) is getattr(OperatorSpec, method)
+    ]
+    assert silent == []
