@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -25,6 +26,7 @@ SCHEMA = pa.schema(
     ]
 )
 ROWS = [{"page": f"/{i % 3}", "ms": i, "at": 1_000 * i, "agent": "x"} for i in range(9)]
+TABLE = pa.Table.from_pylist(ROWS, schema=SCHEMA)
 
 
 @pytest.fixture
@@ -110,3 +112,39 @@ def test_rows_are_the_same_and_other_columns_are_not_read(file: Path) -> None:
     found = env.execute("pages").collected["pages"].to_pylist()
     pages = [row["page"] for row in found]
     assert sorted(pages) == sorted([row["page"] for row in ROWS if row["ms"] > 4] * 2)
+
+
+def shuffled(runtime: Any, window: rh.Tumbling | rh.Session, source: rh.Source) -> list[str]:
+    """The visible columns that are sent to windows which add up a column."""
+    env = rh.Environment(2, runtime=runtime)
+    rows = env.from_source(source, watermark=LATE)
+    rows.key_by("page").window(window).aggregate(total=rh.agg.sum("ms")).collect("out")
+    (schema,) = (each for each in env.plan().edge_schemas().values() if "ms" in each.names)
+    return [name for name in schema.names if not name.startswith("__")]
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "continuous", "batch"])
+def test_keyed_windows_are_pruned_in_every_runtime(runtime: Any, file: Path) -> None:
+    for source in (rh.files.source(str(file), schema=SCHEMA), rh.collection(TABLE)):
+        assert shuffled(runtime, rh.Tumbling("5s"), source) == ["page", "ms"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "columns"), [("continuous", SCHEMA.names), ("batch", ["page", "ms"])]
+)
+def test_state_that_keeps_rows_keeps_whole_rows(runtime: Any, columns: list[str]) -> None:
+    """A changed program may need other columns of them."""
+    source = rh.collection(TABLE)
+    assert shuffled(runtime, rh.Session("5s"), source) == columns
+
+
+def test_a_query_is_pruned_by_the_same_pass() -> None:
+    env = rh.Environment(2, runtime="simulated")
+    env.register("log", env.from_source(rh.collection(TABLE), watermark=LATE))
+    env.sql(
+        "SELECT page, SUM(ms) AS total "
+        "FROM TABLE(TUMBLE(TABLE log, DESCRIPTOR(at), INTERVAL '5' SECOND)) "
+        "GROUP BY page, window_start, window_end"
+    ).collect("out")
+    source = next(each for each in env.plan().operators() if each.id == "source-1")
+    assert "agent" not in source.outputs[MAIN].type.schema.names
