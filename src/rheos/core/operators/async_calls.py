@@ -29,7 +29,7 @@ from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.shown import is_error, named_error, shown, traceback_of
 
 MISSING: Any = object()
-"""Stands for a result that is not there yet."""
+"""Marker for a missing result."""
 
 _OPENS_WITHIN_S = 60.0
 
@@ -67,13 +67,13 @@ class _Worker:
         self.batch: CallBatch | None = None
         self.at = 0
         self.call: Any = None
-        """What the function gave to be awaited."""
+        """Awaitable that the function returned."""
         self.since_s = 0.0
         self.abandoned = False
 
 
 class AsyncCalls:
-    """Those of one subtask."""
+    """Calls of one subtask."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class AsyncCalls:
         """Batches with rows that no call was begun for."""
         self._workers = 0
         self._started: dict[_Worker, None] = {}
-        """Those that wait for an answer, the oldest call first."""
+        """Workers that wait for an answer, oldest call first."""
         self._stuck: set[asyncio.Task[None]] = set()
         """Abandoned, and not ended yet."""
         self._sweep: asyncio.TimerHandle | None = None
         self._closing = False
         self.failure: RheosError | None = None
-        """Of closing the function."""
+        """Error of closing the function."""
         self._open = asyncio.Event()
 
     async def open(self, runtime: RuntimeContext) -> None:
@@ -126,7 +126,7 @@ class AsyncCalls:
         self._open.set()
 
     async def close(self) -> None:
-        """What the function raises is its `failure`."""
+        """Close the function. An error that it raises becomes `failure`."""
         self._closing = True
         if not isinstance(self._fn, AsyncFunction):
             return
@@ -293,7 +293,7 @@ class AsyncCalls:
 
 
 def _waiting_at(call: Any) -> list[FrameSummary]:
-    """Where a coroutine waits, the innermost call last."""
+    """Return the stack of a waiting coroutine, innermost call last."""
     frames: list[FrameSummary] = []
     while call is not None:
         frame = getattr(call, "cr_frame", None) or getattr(call, "gi_frame", None)
@@ -308,7 +308,7 @@ def _waiting_at(call: Any) -> list[FrameSummary]:
 
 
 def nothing() -> Coroutine[Any, Any, None]:
-    """A coroutine that ends at once: whether the loop runs it says whether the loop runs."""
+    """Return a coroutine that ends at once, to probe whether the event loop runs."""
     return _nothing()
 
 

@@ -61,10 +61,10 @@ from rheos.core.protocol.ports import Completion, EventLoop
 from rheos.core.protocol.types import rows_of
 
 _LOOK_US = 2000
-"""How often it is looked whether rows of a batch may leave before the others."""
+"""Interval at which rows of a batch are checked for leaving before the others."""
 
 _WATCH_US = 100_000
-"""How often it is looked whether the event loop still runs."""
+"""Interval at which the event loop is checked."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class AsyncMapSpec(OperatorSpec):
     fn: Any
     record: type | None
     capacity: int
-    """How many calls are under way at a time, in each subtask."""
+    """Maximum number of concurrent calls in each subtask."""
     timeout_ms: int
-    """How long one may take, its retries included."""
+    """Time limit of a call, including its retries."""
     order: Literal["ordered", "unordered"]
     retries: Retry | None
     on_timeout: Callable[[Any], Any] | None
@@ -192,7 +192,7 @@ class _Share:
     calls: CallBatch
     completion: Completion[None]
     places: Sequence[int]
-    """Those that have not left, by their places among them all."""
+    """Places of the rows that have not left."""
 
 
 class _Called(Begun):
@@ -242,7 +242,7 @@ class _Called(Begun):
         assert isinstance(other, _Called)
         if self._operator.spec.order == "ordered":
             return None  # What is answered stays behind what is not, and has no other bound.
-        # Of rows that are all under way there are no more than the capacity.
+        # If all rows have calls in progress, their number is within the capacity.
         shares = [*self._shares, *other._shares]
         if all(share.calls.next == len(share.calls.rows) for share in shares):
             return _Called(self._operator, shares)
@@ -262,7 +262,7 @@ class _Called(Begun):
 
 
 def _answered(share: _Share) -> list[bool]:
-    """Of each of its rows whether it is. Behind the last call that was begun none is."""
+    """Return for each row whether its call has completed. Rows after the last started call have not."""
     results, places = share.calls.results, share.places
     called = bisect_left(places, share.calls.next)
     answered = [results[place] is not MISSING for place in places[:called]]

@@ -1,4 +1,4 @@
-"""What functions of batches are handed: the keys of rows, and state and timers at these."""
+"""Arguments of batch functions: the keys of rows, and state and timers of these keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rheos.core.state.slots import AnySlots
 from rheos.core.state.timers import TimerService
 
 _ROUNDS = 8
-"""After so many rounds the rows that are left are sorted: some key has many of them."""
+"""Number of iterations after which the remaining rows are sorted: some key has many of them."""
 
 
 class RowKeys:
@@ -68,7 +68,7 @@ class RowKeys:
             return
         for _ in range(_ROUNDS):
             first = self._state.scratch()
-            # Of several rows of a key the last one written counts: here the one that came first.
+            # The last written row of a key counts: here the first to arrive.
             first[slots[::-1]] = left[::-1]
             is_first = first.take(slots) == left
             later = np.flatnonzero(~is_first)
@@ -268,4 +268,4 @@ class RowState:
 
 
 NAMES = ("timers", "watermark", "processing_time")
-"""What a declared state cannot be called."""
+"""Reserved names that a declared state cannot have."""

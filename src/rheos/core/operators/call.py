@@ -61,7 +61,7 @@ from rheos.core.shown import shown
 
 
 class CallForm(Enum):
-    """What a function is called with, and what it gives."""
+    """Input and output forms of a function."""
 
     VALUES = auto()
     """The values of a row; it gives one."""
@@ -76,12 +76,12 @@ class CallForm(Enum):
 @dataclass(frozen=True)
 class CallSpec(OperatorSpec):
     column: str
-    """That is added to those that come."""
+    """Name of the added column."""
     fn: Callable[..., Any]
     arguments: tuple[str, ...]
     form: CallForm
     takes_null: tuple[str, ...] = ()
-    """Of the arguments, of values, those that may be null."""
+    """Arguments of value functions that may be null."""
 
     kind: ClassVar[str] = "call"
     takes_changes: ClassVar[bool] = True

@@ -101,7 +101,7 @@ def _ignore(record: Any) -> None:
 
 
 class Calls:
-    """Of one function, for one subtask. Who derives from it makes the calls that need a key."""
+    """Calls of one function in one subtask. Subclasses make the calls that need a key."""
 
     watermark_ms: int
     """The watermark that calls run at."""
@@ -168,7 +168,7 @@ class Calls:
         result: Any,
         output: Any,
     ) -> RheosError:
-        """What to raise for an error of a call, or of the taking of what it gave."""
+        """Return the error for a failed call, or for an invalid result."""
         if is_error(error, TypeError) and timestamp is None:
             found = user_error(self.ctx, error, record=record, key=key)
             if "NoneType" in found.what and "timestamp" in (found.detail or ""):
@@ -217,7 +217,7 @@ class Calls:
         pending.calls.append(call)
 
     def _flush(self) -> Iterator[Out]:
-        """What has been emitted so far, as batches."""
+        """Yield the output emitted so far, as batches."""
         for pending in (self._main, *self._sides.values()):
             if pending.calls and pending.records is not None:
                 yield from self._batches(pending, pending.records)

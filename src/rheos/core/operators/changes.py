@@ -25,7 +25,7 @@ def table_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def goes(batch: Batch) -> npt.NDArray[np.bool_]:
-    """Which rows say what is there no more."""
+    """Return which rows are deletions or retractions."""
     found: npt.NDArray[np.bool_] = pc.is_in(batch.column(OP), _GOES).to_numpy(zero_copy_only=False)
     return found
 

@@ -63,7 +63,7 @@ from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes
 
 Records = tuple[type | None, type | None]
-"""Of each port: the class of its records, where there is one."""
+"""Record class of each port, if any."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CoProcessSpec(OperatorSpec):
     fn: RunningFunction
     methods: tuple[str, str]
     form: Form
-    """How the methods are called, and what they give."""
+    """Form of the methods' calls and results."""
     records: Records
     side_outputs: tuple[str, ...] = ()
 
@@ -99,7 +99,7 @@ class CoProcessSpec(OperatorSpec):
 
 
 def spelled(records: Records) -> str:
-    """What a function of two streams takes, on one line."""
+    """Describe the inputs of a function of two streams."""
     return " and ".join("named rows" if one is None else one.__name__ for one in records)
 
 

@@ -44,7 +44,7 @@ class Delivery:
     marks: Stamps | None
     reached: Stamps | None
     event_times: Stamps | None
-    """Of the calls for the rows, where state expires by them."""
+    """Event times of the calls for rows, if state expires by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DueTimers:
     times: Stamps
     slots: Slots
     event_times: Stamps | None
-    """Of their calls, where state expires by them."""
+    """Event times of the calls for timers, if state expires by them."""
 
 
 class ColumnarCore(ProcessCore):
@@ -89,15 +89,16 @@ class ColumnarCore(ProcessCore):
 
     @abstractmethod
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
-        """Calls for the rows from `start` to before `stop`, and gives the row that is next. It may be
-        one before `stop`, where a timer was registered that is due before that row."""
+        """Call the function for the rows from `start` to before `stop`, and return the next row. That
+        may be before `stop` if a registered timer is due earlier.
+        """
 
     @abstractmethod
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
         """Calls for timers, and gives how many were called for: at least one."""
 
     def _flush(self) -> Iterator[Out]:
-        """What has been emitted, and was not given yet."""
+        """Yield output that was emitted but not yielded yet."""
         return iter(())
 
     # --- calls ----------------------------------------------------------------------------------------
@@ -141,7 +142,9 @@ class ColumnarCore(ProcessCore):
         self.state.leave()
 
     def _event_times(self, *times: Stamps | None) -> Stamps | None:
-        """Of calls: the latest of these and of what has passed; None where no state expires by them."""
+        """Return the event times of calls: the latest of these and of the passed time; None if no state
+        expires by them.
+        """
         if not self._expires_by_event_time:
             return None
         passed_ms = np.array(self.scope.passed_ms, np.int64)

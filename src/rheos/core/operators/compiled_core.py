@@ -259,7 +259,9 @@ class CompiledCore(ColumnarCore):
 
 
 def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType]) -> Typing:
-    """Of outputs that nobody reads the columns are not known: what they are given is only looked at."""
+    """Return the typing of outputs. The columns of unread outputs are unknown: their rows are only
+    checked.
+    """
     outputs: dict[str, Emitted | None] = dict.fromkeys((MAIN, *spec.side_outputs))
     for tag, output in read.items():
         if tag in outputs:
@@ -330,7 +332,7 @@ class _Running:
 
     @property
     def failed(self) -> int:
-        """The number of the failure of the row at `next`; 0 where there is none."""
+        """Number of the failure of the row at `next`; 0 if it has not failed."""
         return int(self._failed[0])
 
     @property
@@ -356,7 +358,7 @@ class _Running:
         stamps: Stamps,
         reached: Stamps,
     ) -> Filled:
-        """What was emitted: the loop fills the same columns at the next call."""
+        """Run the loop and return its output: the next call reuses the same columns."""
         given = [inputs.of(parameter) for parameter in self.loop.parameters.values()]
         times = [np.require(each, np.int64, ["C", "A"]) for each in (stamps, reached)]
         slots = np.require(inputs.slots, np.int32, ["C", "A"])

@@ -64,7 +64,7 @@ class Out(NamedTuple):
 
 @dataclass(frozen=True)
 class PortType:
-    """What arrives on an input port."""
+    """Input port: the rows that arrive."""
 
     type: StreamType
     keys: tuple[str, ...]
@@ -85,7 +85,7 @@ class PortType:
 
 @dataclass(frozen=True)
 class OutputType:
-    """What must leave by a tag."""
+    """Type of the rows that leave by a tag."""
 
     type: StreamType
     schema: pa.Schema
@@ -101,7 +101,7 @@ class Adds(Protocol):
 
 @dataclass
 class OperatorContext:
-    """What an operator is handed on the worker."""
+    """Context of an operator on the worker."""
 
     job: JobId
     attempt: Attempt

@@ -62,7 +62,7 @@ class ExplodeSpec(OperatorSpec):
 
 
 def exploded(schema: pa.Schema, column: str, rank: str | None) -> pa.Schema:
-    """What becomes of the columns; the list's own type is known to be one."""
+    """Return the output columns; the column is known to be a list."""
     element = schema.field(column).type.value_type
     fields = list(element) if pa.types.is_struct(element) else [pa.field(column, element)]
     made = []

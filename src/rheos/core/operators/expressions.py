@@ -168,7 +168,7 @@ class ExpressionOperator(Operator):
         if self._op == "filter":
             kept = arrow_column(computed[0])
             if batch.num_columns > len(self._schema):
-                # Of the hidden columns, those that nobody reads from here on stay behind.
+                # Drop hidden columns that nobody downstream reads.
                 batch = batch.select(self._schema.names)
             return batch if kept.true_count == batch.num_rows else batch.filter(kept)
         by_name = {series.name: series for series in computed}

@@ -47,7 +47,7 @@ from rheos.core.shown import shown
 
 @dataclass(frozen=True)
 class FilterFunctionSpec(OperatorSpec):
-    """A function of one record that says whether it stays; also a RichFunction."""
+    """A predicate of one record, which may be a RichFunction."""
 
     fn: Callable[[Any], bool]
     record: type | None

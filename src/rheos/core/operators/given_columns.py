@@ -1,4 +1,4 @@
-"""The columns that a function of batches gives, held to what it declares."""
+"""Checks of the columns that a batch function returns, against its declaration."""
 
 from __future__ import annotations
 

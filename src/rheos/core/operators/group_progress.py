@@ -31,21 +31,21 @@ class GroupProgress:
         self._reached = np.full(max_parallelism, MIN_TIMESTAMP_MS, np.int64)
 
     def reached(self, rows: Batch, keys: Sequence[str], watermark_ms: int) -> int | Times:
-        """What the group of each row has reached, where the operator is at `watermark_ms` by now."""
+        """Return the progress of each row's group, if the operator is at `watermark_ms`."""
         if watermark_ms >= int(self._reached.max()):
             return watermark_ms
         groups = key_groups(rows, keys, self._max_parallelism)
         return np.maximum(self._reached[groups], watermark_ms)
 
     def passed(self, rows: Batch, keys: Sequence[str], watermark_ms: int) -> npt.NDArray[np.bool_]:
-        """Which rows come too late, where the operator is at `watermark_ms` by now."""
+        """Return which rows are late, if the operator is at `watermark_ms`."""
         passed: npt.NDArray[np.bool_] = rows.column(TS).to_numpy() <= self.reached(
             rows, keys, watermark_ms
         )
         return passed
 
     def of_stored(self, table: pa.Table) -> Times:
-        """What the groups of stored rows had reached."""
+        """Return the progress of the groups of stored rows."""
         reached: Times = self._reached[table.column(GROUP).to_numpy()]
         return reached
 

@@ -102,11 +102,12 @@ class HeldRows:
         self._delivered = GroupProgress(groups, max_parallelism)
         """Up to where rows were delivered before the restart."""
         self._arrived: _Runs | None = None
-        """Those of them that came since the last snapshot; None where the next is a full one."""
+        """Buffered rows that arrived since the last snapshot; None if the next is a full one."""
 
     def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
-        """Which rows come too late to be delivered in their order, where all up to `watermark_ms` were
-        taken: by that, or by what was taken before the restart from their key group."""
+        """Return which rows are too late to be delivered in order after all rows up to `watermark_ms`,
+        or after those delivered before the restart for their key group.
+        """
         return self._delivered.passed(rows, self._keys, watermark_ms)
 
     def add(self, rows: Batch) -> None:
@@ -120,14 +121,14 @@ class HeldRows:
                 self._arrived = None
 
     def take(self, until_ms: int) -> Batch | None:
-        """The rows at or before `until_ms`, in no order; None where there are none."""
+        """Take the rows at or before `until_ms`, unordered; None if there are none."""
         due = self._held.take(until_ms)
         if self._arrived is not None:
             self._arrived.take(until_ms)
         return pa.concat_batches(due) if due else None
 
     def parts(self, watermark_ms: int) -> list[SnapshotPart]:
-        """What a snapshot is to hold, where all rows up to `watermark_ms` were taken."""
+        """Return the parts of a snapshot after all rows up to `watermark_ms` were taken."""
         if self._arrived is None or self._chain.next_is_full(len(self._arrived), len(self._held)):
             mode, runs = PartMode.FULL, self._held
         else:

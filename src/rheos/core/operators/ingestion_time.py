@@ -45,11 +45,11 @@ INGESTED = "ingestion time"
 
 _STATE = pa.schema([pa.field("reached_ms", pa.int64(), nullable=False)])
 _PERIOD_MS = 200
-"""How often a source that gives no rows says that time has passed."""
+"""Interval at which an idle source reports that time has passed."""
 
 
 class IngestionTime(Reach):
-    """Of one subtask."""
+    """Ingestion time of one subtask."""
 
     period_ms = _PERIOD_MS
     clock_ms: int

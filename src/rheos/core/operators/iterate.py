@@ -41,7 +41,7 @@ from rheos.core.operators.origins import (
 from rheos.core.protocol.elements import Batch
 
 ROUND = "round"
-"""The column that says how often a row has come round."""
+"""Column with the number of a row's iterations."""
 
 FEEDBACK_PORT = 1
 
@@ -49,9 +49,9 @@ FEEDBACK_PORT = 1
 @dataclass(frozen=True)
 class IterateSpec(OperatorSpec):
     rounds: int | None
-    """How often a row passes the loop's body; None: as often as it is sent round."""
+    """Maximum number of iterations of a row; None: no limit."""
     capacity: int
-    """How many rows may wait at each subtask to go round again."""
+    """Maximum number of feedback rows that wait at each subtask."""
 
     kind: ClassVar[str] = "iterate"
 

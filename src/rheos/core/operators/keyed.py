@@ -29,10 +29,10 @@ from rheos.core.state.scope import NO_KEY, KeyScope
 from rheos.core.state.timers import TIMERS, TimerQueue, TimerService
 
 OWN_STATES = (TIMERS, HELD, HELD_WATERMARKS)
-"""What the operator itself keeps beside what its function declares."""
+"""States of the operator itself, in addition to those that its function declares."""
 
 _TIMERS_AT_ONCE = 1024
-"""For the keys of about so many timers state is prepared together."""
+"""Approximate number of timers for whose keys state is prepared together."""
 
 
 def _nothing_passed(call: int) -> int:
@@ -40,7 +40,7 @@ def _nothing_passed(call: int) -> int:
 
 
 def function_shapes(port: PortType, function: object) -> dict[str, StateShape]:
-    """What a keyed function keeps by the key of this port: its declared state, and timers."""
+    """Return the keyed state of a function: its declared state, and timers."""
     shapes = {name: declared_shape(port, state) for name, state in keyed_declarations(function).items()}
     shapes[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
     return shapes
@@ -78,7 +78,7 @@ class FunctionContext(KeyScope):
 
 
 Takes = Sequence[tuple[str, type | None]]
-"""Of each keyed port: the method that is called for its rows, and the class of its records."""
+"""For each keyed port, the method called for its rows, and the class of its records."""
 
 
 class KeyedCore(Calls, ProcessCore):
@@ -152,8 +152,9 @@ class KeyedCore(Calls, ProcessCore):
         yield from self._flush()
 
     def deliver_merged(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
-        """Calls for the rows of several ports, each port's sorted by event time: in the order of that,
-        and those of one time by port. It is reached just behind the row before."""
+        """Call the function for rows of several ports, each sorted by event time: in the order of time,
+        and for equal times by port.
+        """
         unsorted: Stamps = np.concatenate([batch.column(TS).to_numpy() for _, batch in due])
         order = np.argsort(unsorted, kind="stable")
         stamps = unsorted[order]

@@ -78,7 +78,7 @@ class KeyedCoProcessSpec(OperatorSpec):
 
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
-    """In batch its rows wait, and it goes by their times itself."""
+    """In batch it buffers its rows and sorts them itself."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))
@@ -100,7 +100,7 @@ class KeyedCoProcessSpec(OperatorSpec):
 
     def looks_at(self, column: str) -> bool | None:
         if self.order == "event_time":
-            # What it gives comes as the watermark advances, and says itself how far that is.
+            # The output is emitted as the watermark advances, and carries its own progress.
             return {WM: True, SWM: False}.get(column)
         return True if column == SWM else None
 

@@ -1,4 +1,4 @@
-"""What operators with a keyed function share: rows of keyed ports, timers, snapshots, the end."""
+"""Common parts of operators with a keyed function: rows of keyed ports, timers, snapshots, the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
 
     @property
     def core(self) -> ProcessCore:
-        """What calls the function."""
+        """Core that calls the function."""
         return self._core
 
     def open(self, restored: Restored) -> None:

@@ -27,13 +27,14 @@ from rheos.core.state.scope import NO_KEY, KeyScope
 
 
 class KeyedStateOperator(Operator):
-    """Who derives from it makes `backend` before it is opened, and gives what its rows lead to in
-    `on_rows`. State beside the backend is its own to add to snapshots."""
+    """Base of operators with keyed state. A subclass creates `backend` before it is opened, and returns
+    the output of its rows in `on_rows`. It adds any other state to snapshots itself.
+    """
 
     backend: KeyedStateBackend
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
-        """What a batch leads to. Rows of a broadcast port find no key, and set none."""
+        """Process a batch. Rows of a broadcast port have no key, and set none."""
         raise NotImplementedError
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -112,7 +113,7 @@ def declared_shape(port: PortType, declared: StateDeclaration) -> StateShape:
 
 
 def columns_shape(schema: pa.Schema, name: str = "columns") -> TypeShape:
-    """What stored rows of these columns are. Those that may be null may also be missing."""
+    """Return the shape of stored rows with these columns. Nullable columns may also be missing."""
     fields = [
         FieldShape(name=f.name, type=TypeShape(name=str(canonical(f.type))), required=not f.nullable)
         for f in schema

@@ -14,7 +14,7 @@ from rheos.core.aggregates.segments import Ints, Segments
 
 
 class Lives:
-    """Of the keys of a batch."""
+    """Lives of the keys of a batch."""
 
     def __init__(self, rows: Segments, counts: Ints, size: int) -> None:
         """`counts` says how many rows its key has behind each row; `size` is above all slots."""
@@ -28,7 +28,7 @@ class Lives:
         last, gone = slots[rows.ends], ended[rows.ends]
         moved = (last >= size) & ~gone
         self.slots: Ints = rows.scatter(slots)
-        """Where each row is counted."""
+        """Slot in which each row is counted."""
         self.further: Ints = np.arange(size, size + int(number[-1]))
         """The slots of the lives that are not the first."""
         self.left_in: Ints = last[moved]

@@ -72,7 +72,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LookupSpec(OperatorSpec):
-    """Rows by key from outside, beside those of the stream."""
+    """A lookup of rows by key in an external system."""
 
     lookup: Lookup
     on: tuple[str, ...]
@@ -81,7 +81,7 @@ class LookupSpec(OperatorSpec):
     """New columns, each with that of the lookup."""
     how: Literal["left", "inner"]
     cache_for_ms: int
-    """How long what was found counts; 0: for the rows that wait for it alone."""
+    """How long a result is cached; 0: only for the rows that wait for it."""
     cache_keys: int
     """For how many keys at the most."""
     retry_for_ms: int
@@ -154,8 +154,9 @@ class LookupOperator(AsyncOperator):
     def joined(
         self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
     ) -> Iterator[Out]:
-        """The rows with what was found for them: the key of row i is that of `found` at `places[i]`; it
-        has none where that is -1."""
+        """Return the rows joined with their results: the key of row i is that of `found` at
+        `places[i]`; -1 means no key.
+        """
         output = self.ctx.outputs.get(MAIN)
         if output is None or not batch.num_rows:
             return
@@ -206,7 +207,7 @@ class _LookedUp(Begun):
         self._places = places
         self._keys = keys
         self._blocks = blocks
-        """Those of the keys that were known."""
+        """Blocks of the cached keys."""
         self._waits = waits
 
     def ready(self) -> bool:

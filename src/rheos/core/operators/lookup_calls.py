@@ -34,14 +34,14 @@ _CALL_KEYS = 8192
 
 @dataclass(frozen=True, slots=True)
 class FoundBlock:
-    """What one call has found."""
+    """Result of one call."""
 
     rows: Batch
-    """Those of one key side by side."""
+    """Rows, grouped by key."""
     spans: dict[Key, tuple[int, int]]
-    """Of each key that was asked for: where its rows begin, and end."""
+    """For each requested key, the bounds of its rows."""
     at_us: int
-    """When it was asked for, by the monotonic clock."""
+    """Time of the request, by the monotonic clock."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class KnownRows:
 
 
 class LookupCalls:
-    """The calls of one subtask. Used in the mailbox; only `LookupClient.fetch` runs beside it."""
+    """Calls of one subtask. Used in the mailbox; only `LookupClient.fetch` runs outside of it."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LookupCalls:
     ) -> None:
         """`schema` is that of the rows that are found."""
         self._client = [client]
-        """Who takes it from here closes it."""
+        """A list, so that whoever pops the client closes it."""
         self._schema = schema
         self._known = known
         self._back_off = BackOff(retry_for_us)
@@ -242,8 +242,9 @@ class LookupCalls:
 
 
 def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
-    """Of some keys, each with the block that has it: all their rows, and where each key's begin and end
-    among them."""
+    """Return all rows of some keys, each with the block that has it, and the bounds of each
+    key's rows.
+    """
     by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
     for place, (block, _) in enumerate(blocks):
         by_block.setdefault(id(block), (block, []))[1].append(place)
