@@ -1,7 +1,7 @@
-"""`map_async`: an `async def` function of one record, called for many at a time.
+"""`map_async`: an `async def` function of one record, called for many records concurrently.
 
-What is called for lies at the input until its answer is there (`task/ahead.py`), so it is no state: a
-row whose answer was not given on when the job failed is called for again.
+A row stays at the input until its answer has arrived (`task/ahead.py`), so it is not operator state. If
+the job fails before the answer is emitted, the operator calls the function for the row again.
 
 ```python
 async def look_up(visit):
@@ -148,7 +148,7 @@ class AsyncMapOperator(AsyncOperator):
         if self._ping is None or self._ping.done():
             self._ping, self._silent_us = self._loop.submit(nothing), 0
         else:
-            # While the whole process stands still, nobody has watched.
+            # While the whole process is suspended, nothing checks the event loop.
             self._silent_us += min(now_us - self._watched_us, 2 * _WATCH_US)
         self._watched_us = now_us
         if self._silent_us <= self.spec.timeout_ms * 1000:

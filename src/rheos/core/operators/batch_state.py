@@ -37,7 +37,7 @@ class RowKeys:
         names: tuple[str, ...],
         event_times: EventTimes = None,
     ) -> None:
-        """`event_times` are those of the calls that rows stand for, where state expires by them."""
+        """`event_times` holds the event time of each row's call if state expires by event time."""
         self._state = state
         self.slots = slots.astype(np.intp, copy=False)
         self.event_times = event_times

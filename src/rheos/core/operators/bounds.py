@@ -1,6 +1,6 @@
 """The bound of the state that each operator keeps for one key, or for a subtask.
 
-Every kind of operator has an entry here; a test fails for a kind that has none. If event time, a time
+Every kind of operator has an entry here; a test fails for a kind without one. If event time, a time
 to live or a count bounds the state, no check is needed. Otherwise a `KeyLimit` checks it
 (`state/key_limit.py`). `docs/operating.md` has the same table for users.
 """

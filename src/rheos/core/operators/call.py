@@ -64,13 +64,13 @@ class CallForm(Enum):
     """Input and output forms of a function."""
 
     VALUES = auto()
-    """The values of a row; it gives one."""
+    """Takes the values of a row and returns one value."""
     MANY = auto()
-    """The values of a row; it gives any number, of which the column is the list."""
+    """Takes the values of a row and returns any number of values; the column holds their list."""
     SERIES = auto()
-    """Columns as Polars has them."""
+    """Takes columns as Polars series."""
     ARROW = auto()
-    """Columns as Arrow has them."""
+    """Takes columns as Arrow arrays."""
 
 
 @dataclass(frozen=True)

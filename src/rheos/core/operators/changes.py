@@ -20,7 +20,7 @@ _GOES = pa.array([UPDATE_BEFORE, DELETE])
 
 
 def table_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of the table of which rows are changes."""
+    """Return the columns of the table whose changelog has this schema."""
     return pa.schema([field for field in visible(schema) if field.name != OP])
 
 
@@ -31,7 +31,7 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
 
 
 def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
-    """The error of a row that is taken back, and had not come."""
+    """Return the error for a retracted row that never arrived."""
     record = row_values(batch, at)
     return InputError(
         "a row is taken back that was not there",

@@ -1,7 +1,7 @@
 """The core of process functions whose state is columns: rows and timers reach them many at a time.
 
-A delivery is a batch. It is cut where a timer is due among its rows: those before it are called for,
-then the timer, then those behind it.
+A delivery is a batch. If a timer is due between its rows, the core splits the batch there. It calls the
+function for the rows before the timer, then for the timer, then for the rows after it.
 """
 
 from __future__ import annotations

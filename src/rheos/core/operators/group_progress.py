@@ -1,8 +1,8 @@
-"""How far the key groups of a subtask had come before its restart.
+"""Event-time progress of a subtask's key groups before its restart.
 
-Every snapshot says of each group up to which watermark its rows were done with, so that parts which
-hold what has arrived need not be written again for what is gone. Key groups of one restored subtask may
-have come differently far (EX15).
+Every snapshot stores, for each group, the watermark up to which its rows were processed. Snapshot parts
+that hold arrived rows therefore need no rewrite when rows leave. The key groups of one restored subtask
+may have different progress (EX15).
 """
 
 from __future__ import annotations
