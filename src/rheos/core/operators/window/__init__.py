@@ -5,34 +5,35 @@
            pane of a row,     state by key and pane,
            late or not        in memory or spilled
 
-A kind of window is of one of two families: its windows lie where they lie, or grow out of the rows and
-merge. `families` says what each is made of.
+Each kind of window belongs to one of two families. Fixed windows have bounds that do not depend on the
+rows. Merging windows start from single rows and merge. `families` lists the parts of each family.
 
 | part | file |
 |---|---|
-| the seam: what a kind of window says | `contract`, `columns` |
+| the interface that each kind of window implements | `contract`, `columns` |
 | the kinds, by name | `kinds` |
 | tumbling and sliding windows; cumulating ones; session windows | `grid`; `cumulating`; `sessions` |
-| windows by the calendar of a time zone; the local clock of one | `calendar`; `zone_clock` |
-| state by key and pane, over `core.state.pane_segments` | `panes` |
-| fixed windows: what they gather, and when they fire | `fixed_panes`, `fixed_trigger` |
+| windows on the calendar of a time zone; the local time of a zone | `calendar`; `zone_clock` |
+| state by key and pane, on top of `core.state.pane_segments` | `panes` |
+| fixed windows: the panes they read, and when they fire | `fixed_panes`, `fixed_trigger` |
 | merging windows: the rule; panes, when they fire | `merging`; `merging_panes`, `merging_trigger` |
-| the newest pane of each key of these, merged in place | `newest_panes` |
-| rows of these that may be late or not | `undecided` |
-| rows of fixed windows that are to be combined together | `waiting` |
-| what fires, as operators see it | `trigger` |
-| how far windows have fired, as it is stored | `progress` |
-| what window operators share: rows in, late rows, snapshots | `windowed`, `frames`, `layout`, `rows` |
-| windows with aggregates (`rheos.core.aggregates`), and what is kept of these | `operator`, `tables` |
-| these over a whole stream, in two phases; the rows between | `two_phases`, `partials` |
-| state as arrays of numbers; merged by keys that are small whole numbers | `arrays`; `by_address` |
+| the newest pane of each key of merging windows, merged in place | `newest_panes` |
+| rows of merging windows that may turn out to be late | `undecided` |
+| buffered rows of fixed windows, combined in one go | `waiting` |
+| the trigger interface that operators use | `trigger` |
+| the progress of firing, as stored in snapshots | `progress` |
+| code shared by window operators: rows in, late rows, snapshots | `windowed`, `frames`, `layout`,
+`rows` |
+| windows with aggregates (`rheos.core.aggregates`), and the state of these | `operator`, `tables` |
+| aggregates over a whole stream, in two phases; the rows in between | `two_phases`, `partials` |
+| state as arrays of numbers; merging by small integer keys | `arrays`; `by_address` |
 | windows with a function | `process` |
-| windows that something else than the watermark fires, row by row | `triggered` |
+| windows that a trigger other than the watermark fires, row by row | `triggered` |
 
-Where more goes:
+To add more:
 
-- **A kind of window that lies elsewhere** (shifts), or that merges otherwise: a file with its
+- **A kind of window with other bounds** (shifts), or with another way of merging: add a file with its
   `contract.FixedWindows` or `contract.MergingWindows`, its descriptor in `graph.windows`, and a line in
-  `kinds`. With a trigger or an evictor it works at once: `triggered` asks the same arithmetic.
-- **Triggers, evictors, assigners, counts, the clock**: `triggered`, row by row.
+  `kinds`. Triggers and evictors then work at once, because `triggered` uses the same arithmetic.
+- **Triggers, evictors, assigners, counts, processing time**: `triggered`, row by row.
 """

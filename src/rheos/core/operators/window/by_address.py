@@ -1,8 +1,8 @@
-"""Merging state by keys that are small whole numbers: a key less the smallest one is its address.
+"""Merging of state by small integer keys: the address of a key is its distance from the smallest key.
 
-A firing of sliding windows groups all their slices. To hash the keys and to chase their groups is most
-of it, and needless where the keys, as ids often do, lie close together: then each column is an array
-with a place for every key between the smallest and the largest. What comes of it is sorted by key.
+When sliding windows fire, the operator groups all their slices. Most of that time goes into hashing the
+keys. If the keys are close together, as ids often are, no hashing is needed. Each column is then an
+array with one place for every key from the smallest to the largest. The result is sorted by key.
 """
 
 from __future__ import annotations

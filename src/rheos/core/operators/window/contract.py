@@ -1,16 +1,16 @@
-"""The seam of windows: what a kind of window says, and the operators go by.
+"""The interface that each kind of window implements, and that the operators use.
 
-Every row of a key is put into one *pane*, which a few int64 name: the columns `Windows.pane`. State is
-kept by key and pane, sorted by the first two of these columns. A window gathers panes; it is named by
-its end. There are two families of kinds:
+The operator puts every row of a key into one *pane*. A few int64 columns, `Windows.pane`, identify the
+pane. State is kept by key and pane, sorted by the first two of these columns. A window consists of
+panes and is identified by its end. There are two families:
 
-- `FixedWindows` lie where they lie, whatever rows come. Rows of one pane share all their windows, so a
-  kind says which windows a pane belongs to: arithmetic over whole columns of panes.
-- `MergingWindows` grow out of the rows of a key. A row begins as a window of its own, and those that
-  meet are one (`merging`). A kind says only how long the window of a single row is.
+- `FixedWindows` have bounds that do not depend on the rows. Rows of one pane share all their windows.
+  So a kind computes which windows a pane belongs to, for whole columns of panes.
+- `MergingWindows` start from the rows of a key. Each row starts as a window of its own, and windows
+  that meet become one (`merging`). A kind defines only the length of a single row's window.
 
-A kind of either family has a name in stored state, and the numbers and words that it is cut by (`kind`,
-`cut`).
+A kind of either family has a name in stored state (`kind`), and the numbers and strings that define its
+bounds (`cut`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Between Arrow batches, as they flow, and the Polars frames that window state is made of.
+"""Conversion between the Arrow batches of streams and the Polars frames of window state.
 
-In frames the user's columns carry a prefix that says what they are, so that none of them can meet
-one of ours: "key.country", "in.price" (`aggregates/contract.py`).
+In frames the user's columns have a prefix that names their role, so that none of them can clash with
+an internal column: "key.country", "in.price" (`aggregates/contract.py`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""When rows of a key are one window: the rule of merging windows, vectorised over many keys.
+"""The rule that decides which rows of a key form one window, vectorised over many keys.
 
-A row at `ts` begins as a window of its own, up to `end`. Of that it is *open* from where its watermark
-had not passed it, to its end:
+A row at `ts` starts as a window of its own, up to `end`. It is *open* from the first time that its
+watermark had not passed, until its end:
 
     open_from = max(ts, watermark + 2 - lateness)        open_to = end
 
-(a window that ends at e is passed when e - 1 + lateness <= watermark: one that ends at `open_from` is
-the first that is not). Rows whose open times meet or touch are one window. It starts with the first row
-of all, and ends with the last end.
+The watermark has passed a window that ends at e when e - 1 + lateness <= watermark. A window that ends
+at `open_from` is the first one that it has not passed. Rows whose open times overlap or touch form one
+window. The window starts at its first row and ends at the latest end.
 
     watermark 12          [ row 5, gap 10: open from 14 to 15
     ts    0    5   10   15   20   25
@@ -15,12 +15,12 @@ of all, and ends with the last end.
                .........[b)                  a window [5, 15) of its own
                          [c---------)        ts 15: touches it: [5, 25)
 
-This says of any set of rows which windows there are, whatever their order, and however they were merged
-before: a pane is (open_to, open_from, first_row) of one row, or of several that are one window already.
-That is what Flink finds where rows come in the order of their watermarks.
+The rule determines the windows of any set of rows, whatever their order, and however they were merged
+before. A pane is (open_to, open_from, first_row) of one row, or of several rows that already form one
+window. If rows arrive in the order of their watermarks, Flink computes the same windows.
 
-A row with `open_from > end` was passed when it came. It has no window of its own, and is late unless
-it finds one that was open all the while, from the row's end to its watermark (`covering`).
+If `open_from > end`, the watermark had passed the row when it arrived. Such a row has no window of its
+own. It is late unless a window was open all the way from the row's end to its watermark (`covering`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The panes of merging windows: merged by a key's neighbours, and read by key.
+"""The panes of merging windows: merged with neighbours of the same key, and read by key.
 
-Rows are sorted by where their pane ends *as far as was known* when they were stored. What is due by the
-watermark is a prefix of each segment; the windows that the keys of these rows have show which of them
-are over (`merging_trigger`). Rows of a window that has grown move behind, to its new end.
+Rows are sorted by the end of their pane *as it was known* when they were stored. The rows that are due
+at a watermark are a prefix of each segment. The windows of these rows' keys show which of the rows have
+ended (`merging_trigger`). Rows of a window that has grown move to its new end.
 
-So a row of a long session is read and stored again once per gap, at the most, and merged with its
-neighbours then. Where state is columns of numbers, the newest pane of each key is kept apart, and
-merged in place (`newest_panes`): for reading it is one more segment.
+So a row of a long session is read and stored again at most once per gap, and is then merged with its
+neighbours. If state is columns of numbers, the newest pane of each key is kept separately and merged in
+place (`newest_panes`). For reading, these newest panes are one more segment.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from rheos.core.state.slots import Slots
 from rheos.core.state.spill import SpilledRows
 
 EVER = MIN_TIMESTAMP_MS * 2
-"""Before all ends of panes."""
+"""A time before the end of every pane."""
 _FEW_ROWS = 16
-"""Where a batch has fewer rows for each key, they are not combined first."""
+"""Rows per key below which the rows of a batch are not combined first."""
 _SHARE = 4
-"""The newest panes take so much of the memory for state, at the most: a fourth."""
+"""The newest panes use at most one part in this many of the memory for state: a fourth."""
 
 
 class MergingPanes(PaneStore):
-    """Rows by key and pane; where it `joins`, panes of a key that are one window are merged where they
-    meet."""
+    """Rows by key and pane. If `joins` is set, panes of a key that form one window are merged where
+    they meet.
+    """
 
     def __init__(
         self,
@@ -47,13 +48,16 @@ class MergingPanes(PaneStore):
         joins: bool = True,
         reduce_of: ReduceOf | None = None,
     ) -> None:
-        """Where it is given, `reduce_of` says which columns of state may be held as arrays."""
+        """Create an empty store. If `reduce_of` is passed, it selects the state columns that may be
+        kept as arrays.
+        """
         super().__init__(pane, merge, keys, memory)
         self._joins = joins
         self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
         self._grow = False
-        """Whether windows are longer than a batch, as far as the last one showed: only then most of
-        its rows find the newest pane of their key."""
+        """Whether windows are longer than a batch, judging by the last batch. Only then do most rows of
+        a batch meet the newest pane of their key.
+        """
 
     def add(self, frame: pl.DataFrame) -> None:
         self._grow = self._newest is not None and bool(frame.height) and all_meet(frame)
@@ -73,11 +77,11 @@ class MergingPanes(PaneStore):
         return self.merged(pl.concat(frames, how="diagonal"))
 
     def merged(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows, those of one window combined."""
+        """Return the rows, with the rows of each window combined."""
         return self._merge([joined(frame, self._keys)], self.pane)
 
     def put_back(self, frame: pl.DataFrame) -> None:
-        """Adds rows that were taken: of windows that have grown since."""
+        """Add back rows that were taken, because their windows have grown since."""
         if frame.height:
             (self.add if self._grow else super().add)(self.merged(frame))
 
@@ -96,7 +100,9 @@ class MergingPanes(PaneStore):
     def _of_newest(
         self, slots: Callable[[NewestPanes], Slots], places: range | None
     ) -> list[pl.DataFrame]:
-        """Those newest panes that `slots` names, of the keys in these places; one frame or none."""
+        """Return the newest panes that `slots` selects, for the keys in these places: at most one
+        frame.
+        """
         if self._newest is None or not self._newest.rows:
             return []
         named = slots(self._newest)
@@ -109,11 +115,11 @@ class MergingPanes(PaneStore):
 
     @property
     def one_of_each_key(self) -> bool:
-        """Whether no key has two panes, as far as is known at once."""
+        """Whether it is clear without a search that no key has two panes."""
         return self._newest is not None and not self._segments
 
     def parts(self) -> list[range | None]:
-        """The ranges of places that memory takes one after the other; None stands for all."""
+        """Return the ranges of places that fit into memory one at a time; None means all places."""
         if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
             return [None]
         size_bytes = sum(segment.size_bytes for segment in self)
@@ -178,8 +184,9 @@ class MergingPanes(PaneStore):
             self._newest.drop(self._newest.ending(EVER, upto))
 
     def settle(self, upto: int) -> None:
-        """Moves the newest panes that end at `upto` at the latest into segments: they have fired, and
-        what is due is looked for among those that have not."""
+        """Move the newest panes that end at or before `upto` into segments. They have fired, and the
+        search for due panes covers only panes that have not fired.
+        """
         for frame in self._of_newest(lambda panes: panes.ending(EVER, upto), None):
             self._drop_newest(upto)
             super().add(frame)
@@ -191,7 +198,7 @@ class MergingPanes(PaneStore):
         return self._part(PartMode.FULL, segments, newest) if segments or newest else None
 
     def next_part(self) -> PanePart | None:
-        # Merged rows stand for others that a delta does not name, so each part is whole.
+        # A merged row replaces rows that a delta does not name, so each part is a full one.
         return self.whole()
 
 
@@ -209,7 +216,7 @@ class TakenRows:
         self._keys = keys
 
     def rows(self, places: range | None) -> Iterator[pl.DataFrame]:
-        """Those of the keys in these places."""
+        """Yield the rows whose keys are in these places."""
         for segment, stop in self._segments:
             frame = segment.read(0, stop, self._keys, places)
             if frame.height:
@@ -221,6 +228,8 @@ class TakenRows:
 
 
 def _bounds(segment: Segment, above: int, upto: int) -> tuple[int, int]:
-    """The panes that end after `above`, `upto` at the latest: the first, and the one behind them."""
+    """Return the range of panes that end after `above` and at or before `upto`: the index of the first
+    one, and the index after the last one.
+    """
     begin, stop = np.searchsorted(segment.firsts, [above, upto], side="right")
     return int(begin), int(stop)

@@ -1,11 +1,11 @@
-"""When merging windows fire.
+"""The trigger of merging windows.
 
-A window is over when the watermark has passed its end, and that is known only together with its
-neighbours: a pane that was due may be part of a window that has grown. So the keys of the panes that
-are due are looked up, and the windows that all their panes make decide.
+A window has ended when the watermark has passed its end. The end is known only together with the
+neighbours: a pane that is due may belong to a window that has grown. So the trigger looks up all panes
+of the keys that have due panes. The windows that these panes form decide what fires.
 
     due ──── keys ──── all their panes ──── windows ──┬─ ended: fire
-                                                      └─ grown: their rows move behind
+                                                      └─ grown: their rows move to the new end
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class MergingTrigger(FiringRule):
                     store.put_back(grown)
 
     def look_up(self, keys: pl.DataFrame, places: range | None = None) -> LookedUp | None:
-        """Return the windows of these keys; None if there are none."""
+        """Return the windows of these keys, or None if they have no windows."""
         rows = self._index.of_keys(keys, places)
         if not rows.height:
             return None

@@ -1,14 +1,14 @@
 """A columnar store of window state by pane, in the manner of an LSM tree.
 
-State is rows of any columns, beside the two that name their pane. It is added as immutable
-*segments*, sorted by pane; segments of one order of magnitude are merged when there are `FAN_IN` of
-them, by a function that may combine rows of one key and pane. So a row is merged a logarithmic number
-of times, and few segments are ever read. What windows gather, what is purged and what a snapshot
-freezes are ranges of segments. How windows gather and what is purged is a matter of their family:
+State is rows with any columns, in addition to the two that identify their pane. Rows are added as
+immutable *segments*, sorted by pane. When there are `FAN_IN` segments of one order of magnitude, the
+store merges them with a function that may combine rows of one key and pane. So each row is merged a
+logarithmic number of times, and reads touch few segments. Windows read ranges of segments, and purging
+and snapshots work on ranges too. The family of the windows decides which ranges they read and purge:
 `fixed_panes`, `merging_panes`.
 
-Merging is associative and commutative, so a store is the same whether rows are added as they came or
-as some snapshot merged them: a delta is rows to add (CP21).
+Merging is associative and commutative. So a store is the same whether rows are added as they arrived or
+as a snapshot merged them: a delta is rows to add (CP21).
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class PaneStore:
         return part
 
     def whole(self) -> PanePart | None:
-        """Return all rows, or None if there are none."""
+        """Return all rows, or None if the store is empty."""
         segments = self._segments
         return self._part(PartMode.FULL, segments) if segments else None
 

@@ -22,7 +22,7 @@ _BYTES = 512
 """Bytes of state memory per waiting row: waiting rows use a small part of it."""
 
 _FEW_RUNS = 4
-"""A batch whose rows change their pane less often, as where they come in order, is cut by panes."""
+"""Number of runs of one pane up to which a batch is split by pane. Rows in order form few runs."""
 
 
 class WaitingRows:
@@ -33,14 +33,14 @@ class WaitingRows:
     def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = min(most_rows, state_bytes // _BYTES)
         self._of_panes: dict[tuple[int, ...], list[pl.DataFrame]] = {}
-        """The frames whose rows share a pane, by that."""
+        """Frames whose rows all share one pane, by pane."""
         self._mixed: list[pl.DataFrame] = []
         self._rows = 0
         self.first_end: int | None = None
-        """End of the first window of any of them; None if there are none."""
+        """End of the earliest window of any buffered row; None if no rows are buffered."""
 
     def add(self, rows: pl.DataFrame, assigned: Assigned) -> bool:
-        """Rows with their panes, as in `frames.frame_of`. Returns whether as many wait as may."""
+        """Buffer rows with their panes, as in `frames.frame_of`. Return whether the buffer is full."""
         first = int(assigned.panes[1].min())
         if self.first_end is None or first < self.first_end:
             self.first_end = first
@@ -57,7 +57,7 @@ class WaitingRows:
         return self._rows >= self._most_rows
 
     def due(self, end: int) -> bool:
-        """Whether a window that ends there, or before, takes any of them."""
+        """Return whether a window that ends at or before `end` contains any buffered row."""
         return self.first_end is not None and self.first_end <= end
 
     def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:

@@ -1,20 +1,21 @@
-"""What all window operators share: rows into panes, late rows, firing, snapshots.
+"""Base of all window operators: rows into panes, late rows, firing, snapshots.
 
-A row goes into every window that holds its timestamp and for which it is not late. It is late *for a
-window* that ends at e when e - 1 + lateness <= `__wm`, the watermark of its own split: by the data
-alone. A window fires when the operator's watermark passes e - 1. It is kept for rows that come later,
-which fire it again for their keys, until the watermark passes e - 1 + lateness; then it is purged.
+A row goes into every window that contains its timestamp and for which it is not late. It is late *for a
+window* that ends at e when e - 1 + lateness <= `__wm`, the watermark of its own split. So lateness
+depends on the data alone. A window fires when the operator's watermark passes e - 1. Rows that arrive
+after that fire the window again for their keys. When the watermark passes e - 1 + lateness, the window
+is purged.
 
             __wm of the row
     ----------|------------------------------------> event time
        [ late )[ already fired: update )[ to fire   )
               e - 1 + lateness <= __wm
 
-The operator's watermark is never ahead of a split's own unless the split was idle. A row that is late
-only because of this is late too, and counted as `late_purged` besides `late`.
+The operator's watermark exceeds that of a split only if the split was idle. A row that is late for this
+reason alone is late too, and is counted as `late_purged` as well as `late`.
 
-So it is with fixed windows. Which window a row of merging windows goes into depends on the other rows
-of its key; `merging` says how, and a row that may be late waits in `undecided`.
+This holds for fixed windows. With merging windows, the other rows of a key decide which window a row
+goes into (`merging`). A row that may be late waits in `undecided`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The local clock of a time zone, for whole columns of times.
+"""The local time of a zone, for whole columns of times.
 
-`zoneinfo` answers for one time at a time. So the clock looks up the changes of the UTC offset once for
-each year that is asked for, and keeps them as two sorted arrays. Whole columns then take one binary
-search.
+`zoneinfo` converts one time at a time. So the clock looks up the changes of the UTC offset once for
+each year that occurs, and keeps them as two sorted arrays. A whole column then takes one binary search.
 
-Rules of zones repeat after 400 years, so years beyond the calendar of `datetime` are answered by the
-year that stands in the same place of the cycle. Years before the first have the offset of the first.
+Zone rules repeat every 400 years. So a year after the calendar of `datetime` uses the year at the same
+position of the cycle. Years before the first one have the offset of the first.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class _Changes:
 
 
 def _folded(times: Ints) -> tuple[Ints, Ints | int]:
-    """Times in years that `datetime` knows, and what to add to the answers."""
+    """Return the times moved into years that `datetime` supports, and the offsets to add back."""
     low, high = _year_start(_FIRST_YEAR), _year_start(_LAST_YEAR + 1)
     if not len(times) or (int(times.min()) >= low and int(times.max()) < high):
         return times, 0

@@ -25,7 +25,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self) -> list[Element]:
-        """Return the elements of which a result is computed; empty if there are none. An accumulator is
+        """Return the elements that a result is computed from; the list may be empty. An accumulator is
         one element.
         """
 

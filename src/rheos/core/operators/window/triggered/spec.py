@@ -79,14 +79,15 @@ from rheos.core.state.timers import TIMERS
 
 @dataclass(frozen=True)
 class TriggeredWindowSpec(OperatorSpec):
-    """Of built-in aggregates, or of what is combined, or of the records; the latter two are given to
-    the function, where there is one."""
+    """A window with a trigger, over built-in aggregates, a combined value, or the records. If there is
+    a function, it receives the combined value or the records.
+    """
 
     kind: ClassVar[str] = "triggered_window"
 
     windows: Window | WindowAssigner
     time: Time | None
-    """The clock that windows end by; None where they do not end."""
+    """Kind of time that ends windows; None if they never end."""
     merges: bool
     trigger: Trigger
     evictor: Evictor | None
@@ -95,7 +96,7 @@ class TriggeredWindowSpec(OperatorSpec):
     aggregates: Mapping[str, Agg] = field(default_factory=dict)
     combine: AggregateFunction[Any] | None = None
     kept: Any = None
-    """The type of what records are combined to."""
+    """Type of the value that records are combined into."""
     fn: WindowFunction | None = None
 
     @property
