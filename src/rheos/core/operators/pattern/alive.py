@@ -63,12 +63,12 @@ class Partial:
         self.open = open_
         self.wakes = wakes
         self.began = began
-        """The number of its first row, and the time of that."""
+        """Number of its first row; `since_ms` is the time of that row."""
         self.since_ms = since_ms
 
 
 class WholeMatch:
-    """A whole match."""
+    """A complete match."""
 
     __slots__ = ("began", "node")
 
@@ -84,12 +84,13 @@ class Alive:
 
     def __init__(self, partials: list[Partial], found: list[WholeMatch]) -> None:
         self.partials = partials
-        """By the rows that they began at."""
+        """Partial matches, ordered by their first row."""
         self.found = found
-        """They wait for partial matches that began before them; by the rows that they began at, and of
-        those of one row in the order in which they were found."""
+        """Complete matches that wait for partial matches with an earlier first row. They are ordered by
+        first row, and within one row by the order in which they were found.
+        """
         self.wakes = 0
-        """The bits of rows that change something."""
+        """Bits that a row must have at least one of to change these matches."""
         self.expires_ms = NEVER_MS
         """Time at which the next of them expires."""
 

@@ -1,15 +1,15 @@
 """A pattern as an automaton, compiled by a pure function.
 
-Every step stands for one *position*, or for several where it repeats: one for each time that is
-counted. A match that has taken a row at a position waits on its *edges*: each leads to a position that
-may take the next row, and says which rows close it. There are no moves without a row: what may be left
-out gives edges that lead around it.
+Each step becomes one *position*. A step that repeats becomes several: one for each counted repetition.
+A match that has taken a row at a position waits on the *edges* of that position. Each edge leads to a
+position that may take the next row, and defines which rows close the edge. A match never moves without
+a row: for an optional part, the compiler adds edges that lead around it.
 
     a  followed by  b+  next  c       start ──► a ──► b ──► c ─► found
                                                      └─► b
 
-An edge is looked at only when a row has one of the bits that it *wakes* for. A condition that is an
-expression has a bit; each row has the bit `EVERY`.
+The matcher checks an edge only if the row has one of the bits that the edge *wakes* for. Each condition
+with expressions has its own bit. Each row has the bit `EVERY`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rheos.core.operators.pattern.contradictions import never_holds
 from rheos.core.operators.pattern.preference import in_order_of_preference
 
 EVERY = 1
-"""The bit that each row has."""
+"""Bit that each row has."""
 
 MOST_POSITIONS = 1000
 MOST_CONDITIONS = 62
@@ -45,7 +45,7 @@ MOST_CONDITIONS = 62
 
 
 class Blocked(NamedTuple):
-    """Holds for a row of this condition that fulfils none of the others."""
+    """A test that holds for a row that fulfils `condition` and none of the conditions in `unless`."""
 
     condition: int
     unless: tuple[int, ...] = ()
@@ -56,9 +56,9 @@ class Guards:
     """Conditions for rows that close an edge."""
 
     never: tuple[Blocked, ...] = ()
-    """Any such row, also one that the edge would take."""
+    """Tests for rows that close the edge, even a row that the edge would take."""
     between: tuple[int, ...] = ()
-    """A row of such a condition that the edge does not take."""
+    """Conditions of rows that close the edge, unless the edge takes the row."""
     first: tuple[int, ...] = ()
     """Conditions that close the edge at the row directly after the last one taken."""
 
@@ -86,7 +86,7 @@ class PatternEdge:
     number: int
     leads: Leads
     target: int
-    """A position; -1 where the match is found."""
+    """Position that the edge leads to; -1 if the edge completes the match."""
     condition: int
     """Condition of the row that is taken; -1 if no row is taken."""
     contiguity: Contiguity
@@ -95,7 +95,7 @@ class PatternEdge:
     later: int
     """Edge that replaces this one after the first row that did not close it."""
     sure: bool
-    """Whether it takes each row that wakes it."""
+    """Whether the edge takes every row that wakes it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Automaton:
     """Whether each step may take several rows of a match."""
     conditions: tuple[Condition, ...]
     bits: tuple[int, ...]
-    """By condition: a bit of its own where it has expressions, or else EVERY."""
+    """Bit of each condition: its own bit if it has expressions, otherwise EVERY."""
     positions: tuple[PatternPosition, ...]
     edges: tuple[PatternEdge, ...]
     begins: tuple[PatternEdge, ...]
@@ -139,7 +139,7 @@ class Automaton:
 
 
 def compiled(pattern: PatternTree) -> Automaton:
-    """Raises ProgramError, with the line of the step, for a pattern that can never match."""
+    """Compile the pattern. If it can never match, raise ProgramError with the line of the step."""
     return _Compiler(pattern).automaton()
 
 
@@ -148,7 +148,7 @@ def compiled(pattern: PatternTree) -> Automaton:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A position by which a fragment is entered."""
+    """A position at which a match may enter a fragment."""
 
     position: int
     contiguity: Contiguity
@@ -175,7 +175,7 @@ class _Fragment:
 
 @dataclass
 class _Place:
-    """A position in the making."""
+    """A position that is not complete yet."""
 
     step: PatternStep
     condition: int

@@ -66,7 +66,7 @@ class ConditionBits:
 
 
 class EarlierRows(dict[str, list[Any]]):
-    """By step, the rows that a match has taken so far."""
+    """The rows that a match has taken so far, by step."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__((name, []) for name in names)
@@ -75,7 +75,7 @@ class EarlierRows(dict[str, list[Any]]):
 
 
 class ConditionFunctions:
-    """Calls the functions of conditions, for rows as records. `holds` is the matcher's."""
+    """Caller of the functions of conditions; it converts rows to records. The matcher calls `holds`."""
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
         self._ctx = ctx
@@ -84,10 +84,10 @@ class ConditionFunctions:
         self._rows: Batch | None = None
         self._first = 0
         self._records: dict[type | None, dict[int, Any]] = {}
-        """By class, the rows that were asked for, by number."""
+        """Records built so far, by class and then by row number."""
 
     def begin(self, rows: Batch, first: int) -> None:
-        """The rows that are looked at from here on; `first` is the number of the first of them."""
+        """Start with these rows; `first` is the number of the first row."""
         self._rows, self._first = rows, first
 
     def end(self) -> None:

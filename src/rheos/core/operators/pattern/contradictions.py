@@ -1,8 +1,8 @@
-"""Whether conditions can never hold, as they ask one column for values that exclude each other.
+"""Detection of conditions that can never hold, because they require contradicting values of a column.
 
-An expression is written out as the *ways* in which it may hold: of each way all claims must be true,
-and each is a comparison of a column with a literal, or says whether it is null. What is not understood
-claims nothing. So "never" is certain, whatever the types of the columns are:
+An expression is expanded into the *ways* in which it may hold. A way holds if all its claims are true.
+A claim compares a column with a literal, or tests whether the column is null. Expressions that this
+module does not understand make no claim. So "never" is certain, whatever the types of the columns are:
 
     (kind == 0) & (kind == 1)            never
     (price > 5) & ~(price > 3)           never
@@ -58,7 +58,7 @@ def never_holds(exprs: Iterable[pl.Expr]) -> bool:
 
 
 def _ways(tree: Tree, holds: bool) -> Ways:
-    """In which a condition is true; or, where it is not to hold, false."""
+    """Return the ways in which a condition is true, or is false if `holds` is not set."""
     match tree:
         case {"Alias": [inner, _]}:
             return _ways(inner, holds)

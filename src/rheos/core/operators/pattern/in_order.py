@@ -11,9 +11,9 @@ from rheos.core.operators.pattern.automaton import Automaton
 from rheos.core.protocol.elements import Batch
 
 ROWS = "rows of the match"
-"""A list of structs of the next three."""
+"""Column with a list of structs, which have the next three fields."""
 STEP, SHOWN, ROW = "step", "shown", "row"
-"""Its name; whether it shows its rows there (`PatternStep.shown`); and the columns of the row."""
+"""Name of the step; whether the step shows its rows (`PatternStep.shown`); the columns of the row."""
 CERTAIN_MS = "time of the match"
 """Event time at which the match became certain."""
 
@@ -26,8 +26,9 @@ def in_order_types(schema: pa.Schema) -> list[pa.Field]:
 
 
 def rows_in_order(automaton: Automaton, positions: Sequence[Sequence[int]], rows: Batch) -> pa.Array:
-    """The first of the two columns. `positions` are those that took the rows of each match, `rows` the
-    rows of all of them."""
+    """Return the first of the two columns. `positions` lists the positions that took the rows of each
+    match; `rows` has the rows of all matches.
+    """
     flat = [automaton.positions[each] for of_match in positions for each in of_match]
     names = pa.array(automaton.names, pa.string())
     steps = names.take(pa.array([position.step for position in flat], pa.int32()))

@@ -1,19 +1,21 @@
-"""Moves the matches of a key from row to row. Pure: it is told of rows and times, and gives what was
-found.
+"""The matcher, which advances the matches of a key by one row. It is pure: it receives rows and times,
+and returns matches.
 
-The caller brings the rows of a key in their order, each with the bits of the conditions it fulfils, and
-asks before each row, and when time has passed without one, for what has expired. Rows without a bit
-that the key, or a beginning, wakes for change nothing, and need not be brought.
+The caller passes the rows of a key in their order, each with the bits of the conditions that it
+fulfils. Before each row, and when time passes without a row, the caller asks for expired matches. Rows
+without a bit that the key or a starting edge wakes for change nothing, so the caller may omit them.
 
-What is found is given in an order that depends on the rows alone. Where matches rule each other out
-(`AfterMatch`), one waits until no partial match is left that began before it: that may still become a
-match, and rule it out. Of matches that begin at one row the one comes first that was found first, and
-of those found at one row the one that took earlier rows: (1, 2, 4) comes before (1, 3, 4), and that
-before (1, 4).
+The order of the returned matches depends on the rows alone. If matches can rule each other out
+(`AfterMatch`), a match waits while a partial match with an earlier first row exists. That partial match
+may still be completed and rule the other out. Of matches with the same first row, the one found first
+comes first. Of those found at the same row, the one that took earlier rows comes first: (1, 2, 4) comes
+before (1, 3, 4), and that before (1, 4).
 
-Where the pattern is *preferring*, the partial matches that began at one row stand in the order of
-preference, and each row moves all of them. When one is whole, those behind it are gone, and so is what
-was found of that row before; it waits for those that stand before it, which may still be whole, too."""
+If the pattern is *preferring*, the partial matches with the same first row are in the order of
+preference, and each row advances all of them. When one is complete, the matcher drops the less
+preferred ones, and any match of that first row found before. The complete match waits for the more
+preferred ones, which may still be completed too.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class MatchOutcome(NamedTuple):
     at_ms: int
     """Time at which the outcome became certain."""
     timed_out: bool = False
-    """It did not become whole within its time."""
+    """Whether the match was not completed within its time."""
 
 
 class TooManyMatchesError(Exception):
@@ -48,8 +50,9 @@ class Matcher:
     def __init__(
         self, automaton: Automaton, after_match: AfterMatch, holds: Holds, most: int = 2**62
     ) -> None:
-        """`holds` is called for conditions that have functions, where their expressions hold. `most` is
-        the largest number of matches that a key may have alive."""
+        """Create a matcher. It calls `holds` for conditions with functions, if their expressions hold.
+        `most` is the largest number of live matches per key.
+        """
         self._most = most
         self._automaton = automaton
         self._after = after_match
@@ -162,8 +165,8 @@ class Matcher:
     def _moved_in_order(
         self, alive: Alive, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
     ) -> bool:
-        """Advance the partial matches of a preferring pattern by a row; return False if there
-        are none.
+        """Advance the partial matches of a preferring pattern by a row. Return whether the key had
+        partial matches.
         """
         whole_of = None
         reached: set[tuple[int, int]] = set()
@@ -258,7 +261,7 @@ class Matcher:
         return [node for node in once if id(node) in of_late], found
 
     def refresh(self, alive: Alive) -> None:
-        """Works out again what its partial matches wait for, and how long."""
+        """Recompute the bits that the partial matches wake for, and the time of the next expiry."""
         wakes = 0
         for partial in alive.partials:
             wakes |= partial.wakes
@@ -281,7 +284,7 @@ class Matcher:
             if self._automaton.preferring:
                 better = {each.began for each in found}
                 alive.found = [each for each in alive.found if each.began not in better]
-            # Sorting is stable: what was found before stays before.
+            # Sorting is stable, so matches found earlier stay first.
             alive.found = sorted([*alive.found, *found], key=lambda each: each.began)
         given: list[MatchOutcome] = []
         while alive.found:
@@ -296,13 +299,13 @@ class Matcher:
         return given
 
     def _may_rule_out(self, partial: Partial, found: WholeMatch) -> bool:
-        """Whether a match that is not whole yet would come before one that is."""
+        """Return whether a partial match would come before a complete one."""
         if self._automaton.preferring:
             return partial.began <= found.began
         return partial.began < found.began
 
     def _ruled_out(self, found: WholeMatch) -> int:
-        """No match that begins before the row of this number is given any more."""
+        """Return the row number that later matches must start at or after."""
         match self._after.skip:
             case Skip.NO_SKIP:
                 return found.began
@@ -324,8 +327,9 @@ class Matcher:
                 assert_never(self._after.skip)
 
     def _each_once(self, nodes: list[MatchNode]) -> list[MatchNode]:
-        """In their order, and of those that took the same rows by the same steps only one: where a
-        group has parts that may be left out, there are several ways to one match."""
+        """Return the matches in their order, without duplicates. Matches that took the same rows by the
+        same steps are duplicates: a group with optional parts may reach one match in several ways.
+        """
         if len(nodes) < 2:
             return nodes
         positions = self._automaton.positions
@@ -334,6 +338,6 @@ class Matcher:
             rows = node.rows()
             taken = tuple(event for event, _ in rows)
             steps = tuple(positions[position].step for _, position in rows)
-            # A match that goes on comes before one that has ended.
+            # A longer match comes before its own beginning.
             by_rows.setdefault(((*taken, NEVER_MS), steps), node)
         return [by_rows[rows] for rows in sorted(by_rows)]

@@ -229,8 +229,9 @@ class PatternOperator(Operator):
         return [column[slot].as_py() for column in self._keys.columns()]
 
     def _candidates(self, slots: Slots, bits: Bits) -> Numbers:
-        """The rows that may change something: of each key those from the first on that it, or a
-        beginning, wakes for."""
+        """Return the rows that may change something. Per key, these start with the first row that the
+        key or a starting edge wakes for.
+        """
         wakes = self._wakes[slots] | np.uint64(self._begins)
         relevant = np.flatnonzero(bits & wakes)
         first = np.full(len(self._keys), len(slots), np.int64)
@@ -242,14 +243,14 @@ class PatternOperator(Operator):
         return np.flatnonzero(from_there)
 
     def _keep_taken(self, rows: Batch, first_event: int) -> None:
-        """Keeps those of the rows that matches have taken; `first_event` is the number of the first."""
+        """Keep the rows that matches have taken; `first_event` is the number of the first row."""
         numbers = np.array(list(dict.fromkeys(self._matcher.took)), np.int64)
         self._matcher.took.clear()
         self._kept.add(numbers, rows.take(pa.array(numbers - first_event)))
         self._functions.end()
 
     def _settle(self, slots: Collection[int]) -> None:
-        """Says what keys wait for now, and forgets those that have no match."""
+        """Update what the keys wait for, and drop keys that have no match."""
         if not slots:
             return
         changed = list(slots)
@@ -280,7 +281,7 @@ class PatternOperator(Operator):
         self._sizes = with_room(self._sizes, len(self._keys), 0)
 
     def _tidy(self) -> None:
-        """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
+        """Drop rows that no match refers to any more, and keys that have no match (PM3)."""
         if max(len(self._kept), len(self._keys)) <= self._tidy_after:
             return
         events = events_of(node for alive in self._alive.values() for node in alive.last_nodes())

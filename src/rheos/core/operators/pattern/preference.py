@@ -1,14 +1,15 @@
-"""The order in which a preferring pattern tries what may come next, as a regular expression has it.
+"""The order in which a preferring pattern tries the next positions, as in regular expressions.
 
-Behind each position stand the positions that may take the next row, the preferred first, and among them
-the end of the match. What repeats rather goes on than ends; what is reluctant rather ends. What is less
-preferred than the end is never tried: a match that has come there is whole.
+Each position has a list of the positions that may take the next row, the preferred one first. The list
+may contain the end of the match. A greedy repetition prefers to continue; a reluctant one prefers to
+end. The matcher never tries a position that is less preferred than the end, because a match that can
+end there is complete.
 
-    a b* c       behind a: b, c     behind b: b, c     behind c: the end
-    a b*? c      behind a: c, b     behind b: c, b
-    a b+         behind b: b, the end
-    a b+?        behind b: the end
-    (a | b c) d  at the start: a, b     behind a: d     behind b: c     behind c: d
+    a b* c       after a: b, c     after b: b, c     after c: the end
+    a b*? c      after a: c, b     after b: c, b
+    a b+         after b: b, the end
+    a b+?        after b: the end
+    (a | b c) d  at the start: a, b     after a: d     after b: c     after c: d
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ Next: TypeAlias = tuple[int, ...]
 """Positions, the preferred first."""
 
 _START = _END = -1
-"""In a list of edges by position the start, in an order of positions the end."""
+"""Key of the start in the edges by position, and the end of the match in an order of positions."""
 
 
 def in_order_of_preference(
     parts: Sequence[Part], edges: Mapping[int, Sequence[PatternEdge]]
 ) -> tuple[dict[int, list[PatternEdge]], set[int]]:
-    """The edges by position in that order, without those that are never tried; and the positions at
-    which a match may end."""
+    """Return the edges by position in the order of preference, without those that are never tried, and
+    the positions at which a match may end.
+    """
     orders = _Orders(parts)
     found = {position for position, order in orders.behind.items() if _END in order}
     chosen: dict[int, list[PatternEdge]] = {}
@@ -47,7 +49,9 @@ def in_order_of_preference(
 
 
 class _Orders:
-    """Positions are counted as the compiler does: by the order of writing, each time of its own."""
+    """The orders of all positions. They are numbered as in the compiler: in the order of writing, with
+    a number for each repetition.
+    """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.behind: dict[int, Next] = {}

@@ -31,7 +31,9 @@ def with_previous(
     alive: Mapping[int, Alive],
     kept: MatchedRows,
 ) -> Batch:
-    """The rows, which are in order, with these columns. `slots` are those of their keys."""
+    """Return the rows, which are in order, with these columns added. `slots` are the slots of their
+    keys.
+    """
     columns = list(dict.fromkeys(each.column for each in previous))
     most = max(each.back for each in previous)
     order = np.argsort(slots, kind="stable")
@@ -65,7 +67,7 @@ def with_previous(
 
 
 def _newest(alive: Alive | None, most: int) -> list[int]:
-    """The rows that a key's first match has taken last, the newest first."""
+    """Return up to `most` rows that the key's first match has taken, the newest first."""
     if alive is None or not alive.partials:
         return []
     return [node.event for node in islice(alive.partials[0].node.chain(), most)]

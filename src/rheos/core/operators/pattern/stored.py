@@ -1,10 +1,10 @@
-"""What is alive as state: one row for each key that has any, which needs no other row to be read.
+"""Live matches as stored state: one self-contained row for each key that has live matches.
 
 A row has the key, the rows of the stream that its matches have taken, and three lists that refer to
-each other by place: the nodes (the row that each took, and the node before it), the partial matches
-(their last node, and the edges that they wait on), and the matches that are found and wait (their last
-node). So key groups come together from any number of subtasks, and no number means anything outside of
-its row (PM5). A delta has the keys that have changed, each as a whole; one with nothing alive is gone.
+each other by index: the nodes (the row that each took, and the node before it), the partial matches
+(their last node, and the edges that they wait on), and the complete matches that wait (their last
+node). So key groups can be combined from any number of subtasks, because no index has a meaning outside
+its row (PM5). A delta has the complete row of each changed key. A key without live matches was removed.
 """
 
 from __future__ import annotations
