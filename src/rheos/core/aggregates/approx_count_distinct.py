@@ -1,8 +1,8 @@
-"""`approx_count_distinct`: about how many different values, in bounded space.
+"""`approx_count_distinct`: the approximate number of distinct values, in bounded space.
 
-A sketch of the k smallest hashes: of values that are spread evenly over the numbers up to M, the k-th
-smallest lies at about k / n * M, which gives n. Up to k different values the count is exact. Which
-hashes are kept depends on the values alone, so sketches merge in any order without a trace of it.
+The sketch keeps the k smallest hashes. If n hashes are spread evenly over the numbers up to M, the k-th
+smallest is about k / n * M, and n follows from it. Up to k distinct values the count is exact. The kept
+hashes depend only on the values, so the result of merging sketches does not depend on their order.
 """
 
 from __future__ import annotations
@@ -60,10 +60,12 @@ class ApproxCountDistinct(Agg):
 
 
 def approx_count_distinct(column: str, *, error: float = 0.02) -> Agg:
-    """About how many different non-null values: int64. `error` is the standard error, from 0.001 to
-    0.3: two of three counts are within it, and 997 of 1,000 within three times as much. A key and pane
-    keep 1 / error² hashes of 8 bytes at the most, 2,502 unless said otherwise; up to so many different
-    values the count is exact. In windows."""
+    """Return the approximate number of distinct non-null values, as int64. Only for windows.
+
+    `error` is the standard error, from 0.001 to 0.3. Two of three counts are within it, and 997 of
+    1,000 are within three times as much. A key and pane keep at most 1 / error² hashes of 8 bytes, by
+    default 2,502. Up to that number of distinct values the count is exact.
+    """
     if not _LEAST_ERROR <= error <= _MOST_ERROR:
         raise ProgramError(
             f"error={error!r} is not from {_LEAST_ERROR} to {_MOST_ERROR}",

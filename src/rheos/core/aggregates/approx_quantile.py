@@ -21,7 +21,7 @@ from rheos.core.errors import ProgramError
 _LEAST_ERROR, _MOST_ERROR = 0.001, 0.3
 _LARGEST = 1.7976931348623157e308
 _SMALLEST = 2.2250738585072014e-308
-"""Of the numbers with all their digits; what is closer to 0 counts as 0."""
+"""Smallest float64 with full precision. Numbers closer to 0 count as 0."""
 _FURTHEST = 1_000_000
 """More than there are buckets above, or below, that of 1."""
 _NAN = 4 * _FURTHEST
@@ -57,7 +57,7 @@ class ApproxQuantile(Agg):
 
     @property
     def _log_width(self) -> float:
-        """A bucket ends at so many times its beginning, as a logarithm."""
+        """Return the logarithm of the ratio between the end and the start of a bucket."""
         return log((1 + self.error) / (1 - self.error))
 
     def _bucket(self, number: pl.Expr) -> pl.Expr:

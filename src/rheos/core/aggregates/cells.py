@@ -1,5 +1,5 @@
-"""What running aggregates are made of: a cell keeps the state of one by slot, and runs a batch's rows
-through it."""
+"""Cells of running aggregates. A cell keeps the state of one aggregate by slot, and updates it with the
+rows of a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 
 At: TypeAlias = slice | Ints
-"""Which slots: a range of them, or one by one."""
+"""Slots, as a range or as an array of single slots."""
 
 Frozen: TypeAlias = Callable[[], pa.Array]
 """Gives a frozen column, from any thread."""
@@ -26,15 +26,18 @@ class Cell(ABC):
 
     @abstractmethod
     def grow(self, slots: int) -> None:
-        """Makes room for at least so many slots."""
+        """Make room for at least `slots` slots."""
 
     @abstractmethod
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         """Takes a batch's column in; the value after each row, in the order of the rows."""
 
     def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
-        """`run` for few rows, one by one, given the slot of each: the same to the bit. None where the
-        cell has no such way, or these rows have none; then nothing is taken in."""
+        """Do the same as `run` for a few rows, one by one, given the slot of each row.
+
+        The result is identical to the bit. Returns None, and changes nothing, if the cell cannot do so
+        for these rows.
+        """
         return None
 
     @abstractmethod
@@ -66,7 +69,7 @@ class SlotArray:
 
 
 class SeenKeys:
-    """Which keys have had a value that is not null."""
+    """The keys that have had a non-null value."""
 
     def __init__(self) -> None:
         self._seen = SlotArray(np.bool_, False)
@@ -75,7 +78,8 @@ class SeenKeys:
         self._seen.grow(slots)
 
     def run(self, rows: Segments, column: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Which sorted rows have had no value yet; None where all have."""
+        """Return, per sorted row, whether its key has had no value yet; None if every key has had
+        one."""
         if column.null_count == 0:
             self._seen.values[rows.slots] = True
             return None
@@ -122,7 +126,7 @@ def numbers(column: pa.Array, null: Any) -> Numbers:
 
 
 def valid(column: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values are not null."""
+    """Return, per value, whether it is not null."""
     valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
     return valid
 

@@ -1,14 +1,14 @@
-"""What a kind of aggregate defines, and the forms in which windows keep it.
+"""The contract of an aggregate kind, and the forms in which windows keep its state.
 
 Windows keep the *state* of an aggregate by key and pane. It is made from input rows, merged with state
 of the same key and pane, or key and window, and finished into a result. Merging is associative and
-commutative to the bit, so results depend on the rows alone, not on how they came in batches. There are
-four forms:
+commutative to the bit, so results depend only on the rows and not on the batches they arrived in. There
+are four forms:
 
 - `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
   columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
-- `Gathered`: values of the input, all of them or the different ones, as rows of a state of their own.
-- `CountedValues`: different values of the input, with how often each has come.
+- `Gathered`: values of the input, all or only distinct ones, as rows of a separate state.
+- `CountedValues`: distinct values of the input, with the number of occurrences of each.
 - `Kept`: rows of the input, over which an expression is computed when a window fires.
 
 Columns are named by kind and column ("min.price"), so that state outlives a changed program.
@@ -34,13 +34,13 @@ _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.t
 VALUE = "value"
 """The column of what is gathered, or counted."""
 COUNT = "count"
-"""How often a value has come, where values are counted."""
+"""Column with the number of occurrences of a value, if values are counted."""
 
 _INPUT = "in."
 
 
 def input_name(column: str) -> str:
-    """What an input column is called in the frames that window state is made of."""
+    """Return the name of an input column in the frames from which window state is made."""
     return _INPUT + column
 
 
@@ -64,12 +64,12 @@ def one_zero(value: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class AsArray:
-    """How a column of numbers is held as an array."""
+    """Layout of a column of numbers as an array."""
 
     value: pl.Expr
     """The state of one row."""
     reduce: np.ufunc
-    """What merges two of them: `add`, `minimum` or `maximum`."""
+    """The function that merges two values: `add`, `minimum` or `maximum`."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,11 @@ class Deviations:
 
     column: str
     ddof: int
-    """What the sum of the squared deviations is divided by: the count less this."""
+    """Number subtracted from the count. The difference divides the sum of squared deviations."""
 
     @property
     def squares(self) -> str:
-        """What the sum of the squares is kept as, among those of columns."""
+        """Return the name under which the sum of the squares is kept among the sums of columns."""
         return SQUARES + self.column
 
     @property
@@ -200,7 +200,7 @@ class Gathered:
     state: str
     """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """Of an input row."""
+    """The value of an input row."""
     distinct: bool
     """Whether equal values of a key are kept once."""
     result: pl.Expr | Reduced
@@ -208,25 +208,25 @@ class Gathered:
     of_nothing: Any = None
     """The result of a window without values."""
     least: int | None = None
-    """Of different values so many of the smallest are enough: others may be there or not."""
+    """Number of smallest distinct values that suffice. The state may or may not hold others."""
 
 
 @dataclass(frozen=True)
 class CountedValues:
-    """State of how often values come: a row for each different one, without nulls."""
+    """State of the number of occurrences of values: a row for each distinct non-null value."""
 
     state: str
     """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """Of an input row."""
+    """The value of an input row."""
     result: pl.Expr
     """Aggregates the columns VALUE and COUNT of a key and window."""
 
 
 @dataclass(frozen=True)
 class Most:
-    """Only so many rows of a key and window: those with the largest values of a column, or the
-    smallest; nulls come last."""
+    """A limit on the rows of a key and window. It keeps the rows with the largest, or the smallest,
+    values of a column; nulls come last."""
 
     column: str
     rows: int
@@ -235,16 +235,16 @@ class Most:
 
 @dataclass(frozen=True)
 class Kept:
-    """State of rows, which all such aggregates of an operator with equal `most` share. With the time
-    among its columns, all rows that can be told apart are in one order; -0.0 is 0.0."""
+    """State of rows, shared by all such aggregates of an operator with equal `most`. Because its
+    columns include the time, all distinguishable rows have one order; -0.0 is 0.0."""
 
     columns: Sequence[str]
-    """What it reads of the input; the event time is among them."""
+    """Input columns that it reads, including the event time."""
     result: pl.Expr
     """Aggregates these columns of a key and window, under the names that they have in the input, in
     the order of event time and then of the columns; where not all are kept, first by that."""
     most: Most | None = None
-    """Which rows are kept; None: all."""
+    """Limit on the rows to keep; None: all rows."""
 
 
 State: TypeAlias = Reduced | Gathered | CountedValues | Kept
@@ -255,7 +255,7 @@ State: TypeAlias = Reduced | Gathered | CountedValues | Kept
 
 @dataclass(frozen=True)
 class Running:
-    """How an aggregate is kept up to date row by row, in constant space."""
+    """State that updates an aggregate row by row, in constant space."""
 
     cell: Callable[[], Cell]
     stored: pa.DataType
@@ -292,10 +292,10 @@ class Agg(ABC):
 
     @abstractmethod
     def windowed(self, schema: pa.Schema) -> State:
-        """What windows over rows of `schema` keep of it."""
+        """Return the state that windows over rows of `schema` keep for the aggregate."""
 
     def running(self, schema: pa.Schema) -> Running | None:
-        """How it is kept running; None where that is not possible."""
+        """Return the running form of the aggregate; None if it has none."""
         return None
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState] | None:

@@ -44,7 +44,7 @@ class Count(Agg):
 
 
 def count(column: str | None = None) -> Agg:
-    """How many rows, or how many non-null values of `column`: int64."""
+    """Return the number of rows, or of non-null values of `column`, as int64."""
     return Count(column)
 
 
@@ -54,7 +54,7 @@ ROWS = Column(
     pl.col("rows").sum(),
     AsArray(pl.lit(1, pl.Int64), np.add),
 )
-"""How many rows, of nulls or not."""
+"""The number of rows, including those with nulls."""
 
 
 def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
@@ -70,7 +70,7 @@ def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
 
 
 class CountCell(Cell):
-    """How many rows, or how many values that are not null."""
+    """The number of rows, or of non-null values."""
 
     def __init__(self) -> None:
         self._count = SlotArray(np.int64, 0)

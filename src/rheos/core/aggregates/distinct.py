@@ -79,7 +79,7 @@ class MeanDistinct(OfDistinct):
 
 
 def count_distinct(column: str) -> Agg:
-    """How many different non-null values, exactly: int64."""
+    """Return the exact number of distinct non-null values, as int64."""
     return CountDistinct(column)
 
 

@@ -52,7 +52,7 @@ def decompose(values: Floats) -> Limbs:
                 limbs[bin] = where.astype(np.int64)
         values = np.where(np.isfinite(values), values, 0.0)
     rest = values
-    # Each step cuts off what lies above the bin. It is exact: scaling by a power of two is, and what
+    # Each step cuts off the part above the bin. It is exact: scaling by a power of two is, and what
     # is subtracted are leading bits. Whole numbers are done after the first step.
     while peak := max(float(rest.max()), -float(rest.min())):
         bin = (math.frexp(peak)[1] - 1) // _BITS
@@ -119,7 +119,7 @@ def _times(
     product: Limbs = {}
     for (low, one), (high, other) in itertools.product(left.items(), right.items()):
         if low < NAN and high < NAN:
-            # Of at most 62 bits, as limbs have 31 and a sign.
+            # The sum has at most 62 bits, because limbs have 31 bits and a sign.
             both, bin = one * other, low + high
             product = _added(product, {bin: both & _MASK, bin + 1: both >> _BITS})
     return product
@@ -197,7 +197,7 @@ def evaluate(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> Floats:
 
 _FLOAT_BITS = 53
 _FEW_BINS = 4
-"""Sums of values whose magnitudes lie further apart mostly have more bits than two floats."""
+"""Number of bins up to which two floats usually hold a sum. Wider magnitudes need more bits."""
 _NEAR = 20
 """Bins up to here are far from the largest floats and from the smallest."""
 
@@ -278,8 +278,10 @@ def _digits(
     highest: int,
     sign: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The digits of sign * sum, 32 bits each, from the lowest; and 1 or -1: what they would have to be
-    multiplied with to stand for a number that is not negative."""
+    """Return the digits of sign * sum, 32 bits each, lowest first, and a factor of 1 or -1.
+
+    Multiplied by the factor, the digits represent a number that is not negative.
+    """
     length = len(sign)
     # Two more digits take what an int64 limb can carry.
     digits = np.zeros((_PADDING + highest - lowest + 3, length), dtype=np.uint64)

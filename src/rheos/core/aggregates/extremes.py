@@ -135,7 +135,7 @@ class ExtremeCell(Cell):
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._seen.thaw(slots, parts["seen"])
-        # What stands for no value is another number in a wider type.
+        # The placeholder for a missing value is another number in a wider type.
         seen = parts["seen"].to_numpy(zero_copy_only=False)
         best = parts["best"].to_numpy().astype(self._best.values.dtype)
         self._best.values[slots] = np.where(seen, best, self._fill)
@@ -162,7 +162,7 @@ class AnyExtremeCell(Cell):
         values = pa.concat_arrays([before, column.cast(self._plain).take(pa.array(rows.order))])
         order = "descending" if self._greatest else "ascending"
         ranks = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64)
-        # Nulls rank last, so the least rank is the best value, and null only where there is none.
+        # Nulls rank last, so the least rank is the best value. It is null only if all values are null.
         holder = np.empty(int(ranks.max()) + 1, dtype=np.int64)
         holder[ranks] = np.arange(len(ranks))
         best = rows.accumulate(np.minimum, ranks[len(before) :].copy(), ranks[: len(before)])

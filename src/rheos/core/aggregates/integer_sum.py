@@ -1,9 +1,9 @@
-"""Sums of integers that do not wrap around unseen.
+"""Sums of integers that detect overflow.
 
-A sum is held as an int64 modulo 2**64 and, beside it, by how many times 2**64 it is beyond that: both
-follow from the rows alone, so sums of sums may leave 64 bits and come back, in any order and grouping.
-Values are looked at first: where their least and greatest show that no sum of them can be too large,
-which is nearly always, nothing more is done.
+A sum is kept as an int64 modulo 2**64, together with the number of times 2**64 that it exceeds that
+value. Both depend only on the rows, so a sum may leave the range of 64 bits and return, in any order
+and grouping. The code checks the least and the greatest value first. If they show that no sum can
+overflow, which is nearly always the case, it does nothing more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def may_be_beyond(values: pl.Series) -> bool:
 
 
 def beyond(values: pl.Expr) -> pl.Expr:
-    """How many times 2**64 the sum of integers is beyond what an int64 holds of it."""
+    """Return the number of times 2**64 by which a sum of integers exceeds its int64 value."""
     low = (values % _WORD).cast(pl.Int64).sum()
     high = (values // _WORD).cast(pl.Int64).sum()
     return (high + low // _WORD - wrapped(values) // _WORD) // _WORD

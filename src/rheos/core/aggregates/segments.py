@@ -21,7 +21,7 @@ Slots: TypeAlias = npt.NDArray[np.int32]
 _EXACT = 2.0**53
 """Whole floats below it add up without rounding."""
 
-# What one call on a segment, and one round over all segments, costs in us (measured).
+# Cost of one call on a segment, and of one round over all segments, in us (measured).
 _SEGMENT_COST = 1.0
 _ROUND_COST = 3.0
 

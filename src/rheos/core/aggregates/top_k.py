@@ -16,7 +16,7 @@ from rheos.core.protocol.elements import TS
 
 @dataclass(frozen=True)
 class TopK(Agg):
-    """Keeps so many rows of each key and pane, and no more."""
+    """The top k rows. The state keeps at most k rows of each key and pane."""
 
     kind: ClassVar[str] = "top_k"
 

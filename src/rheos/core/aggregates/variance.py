@@ -1,9 +1,9 @@
-"""`variance` and `stddev`: how far values lie apart, of a sample (ddof=1) or of all there are (ddof=0).
+"""`variance` and `stddev` of a sample (ddof=1) or of a whole population (ddof=0).
 
-In windows they are made of exact sums of the values and of their squares, with twice the digits of a
-float64 where these are taken from each other: so nothing is lost where the values are large and lie
-close together, and neither order nor grouping shows. Running ones are kept as sums of the distances
-from a key's first value.
+In windows they are computed from exact sums of the values and of their squares. The subtraction uses
+twice the digits of a float64, so no precision is lost when the values are large and close together. The
+result depends on neither order nor grouping. Running forms keep sums of the distances from a key's
+first value.
 """
 
 from __future__ import annotations

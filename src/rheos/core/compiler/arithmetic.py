@@ -184,7 +184,7 @@ def sqrt(a, failed, number):  # type: ignore[no-untyped-def]
 
 @_compiled
 def place(known, value):  # type: ignore[no-untyped-def]
-    """Where a value stands among sorted ones; -1 where it does not."""
+    """Return the position of a value among sorted values; -1 if it is missing."""
     low, high = 0, len(known)
     while low < high:
         middle = (low + high) // 2
@@ -210,4 +210,4 @@ NAMES = {
     for name, made in list(globals().items())
     if not name.startswith("_") and hasattr(made, "py_func")
 }
-"""What the code that is written may call."""
+"""Functions that the generated code may call."""

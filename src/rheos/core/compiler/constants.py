@@ -1,4 +1,4 @@
-"""What a method finds around it: constants, classes of records, and dicts of constants as tables."""
+"""Names that a method uses from its surroundings: constants, record classes, and dicts of constants."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MOST_PLACES = 1 << 20
 DTYPES: dict[Kind, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.int64}
 
 MISSING = object()
-"""A name that stands for nothing."""
+"""Marker for a name that is not defined."""
 
 
 class Around:
-    """The names that a function sees, beside its own."""
+    """The names that a function sees in addition to its own."""
 
     def __init__(self, function: types.FunctionType) -> None:
         cells = function.__closure__ or ()
@@ -37,7 +37,7 @@ class Around:
         self._globals = function.__globals__
 
     def find(self, name: str) -> Any:
-        """MISSING where there is none."""
+        """Return the value of a name; MISSING if it is not defined."""
         for names in (self._closure, self._globals, vars(builtins)):
             if name in names:
                 return names[name]
@@ -49,10 +49,10 @@ class Table:
     """A dict of constants: the parts of its keys, sorted, and a place for each combination of them."""
 
     kinds: tuple[Kind, ...]
-    """Of the parts of a key."""
+    """The kinds of the parts of a key."""
     parts: tuple[npt.NDArray[np.int64], ...]
     places: npt.NDArray[np.int64]
-    """For each combination the number of its value; -1 where the dict has none."""
+    """For each combination, the number of its value; -1 if the dict does not contain it."""
     kind: Kind
     values: npt.NDArray[Any]
     nulls: npt.NDArray[np.bool_] | None
@@ -60,7 +60,10 @@ class Table:
 
 
 def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
-    """Of a dict, or of a collection, which is a dict of its members. Raises CannotCompile."""
+    """Return the table of a dict, or of a collection, treated as a dict of its members.
+
+    Raises CannotCompile.
+    """
     if isinstance(given, Mapping):
         members = dict(given)
     elif isinstance(given, set | frozenset | tuple | list):

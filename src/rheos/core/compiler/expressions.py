@@ -43,7 +43,7 @@ _ORDER: dict[type[ast.cmpop], str] = {
 
 
 class Expressions:
-    """Writes expressions. What a name of the method stands for, its scope says."""
+    """A writer of expressions. The scope resolves the names of the method."""
 
     def __init__(self, writer: Writer, scope: MethodScope, around: Around) -> None:
         self.out = writer
@@ -53,7 +53,7 @@ class Expressions:
     # --- values ---------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        """Writes what gives it. Raises CannotCompile."""
+        """Write the code that computes the value. Raises CannotCompile."""
         match node:
             case ast.Constant(value=given):
                 return self.constant(given, node.lineno)
@@ -119,7 +119,8 @@ class Expressions:
         return self.constant(given, node.lineno)
 
     def object(self, node: ast.expr) -> Any:
-        """What a name or an attribute of a module or class stands for; MISSING where it is neither."""
+        """Return the object that a name, or an attribute of a module or class, refers to; else
+        MISSING."""
         match node:
             case ast.Name(id=name):
                 return MISSING if self.scope.has(name) else self.around.find(name)
@@ -217,7 +218,7 @@ class Expressions:
     # --- truth ----------------------------------------------------------------------------------------
 
     def truth(self, node: ast.expr) -> str:
-        """Writes what gives whether it is true, and gives the name of that."""
+        """Write the code that computes whether the value is true, and return the name of the result."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 found = self.out.held(self.truth(values[0]))
@@ -265,7 +266,7 @@ class Expressions:
     # --- one of several -------------------------------------------------------------------------------
 
     def _tried(self, node: ast.expr) -> Value:
-        """What it would be, without writing it."""
+        """Return the value that the node would have, without writing code."""
         with self.out.trial(), self.scope.perhaps():
             return self.value(node)
 
@@ -290,7 +291,7 @@ class Expressions:
             self.out.write(f"{null} = {value.null or 'False'}")
 
     def _any_or_all(self, node: ast.BoolOp) -> Value:
-        """The operand that decides, as Python gives it."""
+        """Return the operand that decides the result, as in Python."""
         kind, name, null = self._one_of(node.values, node)
         first = self.value(node.values[0])
         self._put(first, name, null)
@@ -383,7 +384,7 @@ class Expressions:
     # --- dicts of constants ---------------------------------------------------------------------------
 
     def _found(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
-        """The table of a dict or collection, and the name of the place where the key stands in it."""
+        """Return the table of a dict or collection, and the name of the key's position in it."""
         if isinstance(of, ast.Tuple | ast.List | ast.Set):
             given: Any = [self._literal(each) for each in of.elts]
         else:
@@ -434,7 +435,7 @@ class Expressions:
         )
 
     def _of_table(self, table: Table, found: str) -> Value:
-        """The value at the place; something where there is none."""
+        """Return the value at the position; an arbitrary value if the position is missing."""
         number = self.scope.number_of(table)
         values = self.out.parameter(
             f"d{number}_values", Parameter("table", f"{number}", table.kind, table, "values")

@@ -32,8 +32,11 @@ TIMERS = ("timer_kinds", "timer_times", "timer_slots")
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop, as text, and what it is called with behind the fixed parameters: `parameters`, the
-    columns of `outputs`, and those of timers, which it fills."""
+    """The source code of a loop, and its arguments after the fixed parameters.
+
+    These are `parameters`, the columns of `outputs`, and the columns of timers. The loop fills the
+    columns.
+    """
 
     role: Role
     file: str
@@ -45,7 +48,7 @@ class Loop:
     timers_grow: bool
 
     def grown(self) -> list[str]:
-        """Of the columns those that may grow, which the loop gives back."""
+        """Return the names of the columns that may grow. The loop returns these columns."""
         numbers = [f"{output.number}" for output in self.outputs if output.grows]
         return [
             name
@@ -54,7 +57,7 @@ class Loop:
         ]
 
     def columns(self) -> dict[str, Kind]:
-        """Of what is filled: by name, the kinds of their elements."""
+        """Return the element kinds of the columns that the loop fills, by name."""
         found: dict[str, Kind] = {}
         for output in self.outputs:
             number = output.number
@@ -70,15 +73,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class Typing:
-    """What the loops of a function depend on, beside its text."""
+    """The types that the loops of a function depend on, in addition to its source code."""
 
     schema: pa.Schema
-    """Of the visible columns."""
+    """Schema of the visible columns."""
     keys: tuple[str, ...]
     record: type | None
     event_time: bool
     outputs: Mapping[str, Emitted | None]
-    """By tag; None where it is not known, as nobody reads it."""
+    """The emitted type, by tag; None if it is unknown because nobody reads the output."""
 
 
 def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:

@@ -1,4 +1,4 @@
-"""What the names of a method stand for: its parameters, its state, and its local variables."""
+"""The names of a method: its parameters, its state, and its local variables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordFie
 
 
 class MethodScope:
-    """Of one method, and all passes over it: variables keep the types that were found."""
+    """The scope of one method, for all passes over it. Variables keep the types already inferred."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class MethodScope:
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """What is set within may not be set behind it."""
+        """Mark variables assigned within as possibly unassigned afterwards."""
         before = set(self.assigned)
         yield
         self.assigned = before
@@ -157,7 +157,7 @@ class MethodScope:
     # --- what the method is handed --------------------------------------------------------------------
 
     def field(self, node: ast.expr) -> RecordField | None:
-        """The field of the record that this is; None where it is none."""
+        """Return the record field that the node reads; None if it reads something else."""
         match node:
             case ast.Attribute(value=ast.Name(id=of), attr=name):
                 pass
@@ -185,7 +185,8 @@ class MethodScope:
         return isinstance(node, ast.Name) and node.id == self._context
 
     def attribute(self, out: Writer, node: ast.Attribute) -> Value | None:
-        """What an attribute of the record, a state or the context is; None of anything else."""
+        """Return the value of an attribute of the record, a state or the context; None for other
+        nodes."""
         field = self.field(node)
         if field is not None:
             return self.read_field(out, field)
@@ -248,7 +249,7 @@ class MethodScope:
         return Value(field.kind, out.held(f"{column}[i]"), null)
 
     def of_instance(self, name: str) -> Any:
-        """An attribute of the function itself; MISSING where it has none."""
+        """Return an attribute of the function object; MISSING if it does not exist."""
         return MISSING if name in self.states else getattr(self.instance, name, MISSING)
 
     # --- state ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from rheos.core.compiler.values import CannotCompile, Emitted, Kind, Value, kind
 from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
-"""How a change of timers is noted."""
+"""Codes of timer changes."""
 
 
 class Statements:
@@ -38,7 +38,7 @@ class Statements:
         """Whether the method returns within a loop."""
 
     def body(self, nodes: Sequence[ast.stmt]) -> bool:
-        """Writes them. Whether what is behind them is never reached."""
+        """Write the statements. Return whether the code after them is unreachable."""
         return any(self._statement(node) for node in nodes)
 
     def _statement(self, node: ast.stmt) -> bool:
@@ -342,7 +342,7 @@ class Statements:
         raise CannotCompile(f"field {field.name!r} should be {field.type}, and is {value.shown}", line)
 
     def _record(self, node: ast.expr, emitted: Emitted) -> dict[str, ast.expr | Value]:
-        """What is given for each column of an output."""
+        """Return the value that the code emits for each column of an output."""
         given: dict[str, ast.expr | Value] = {}
         schema, record = emitted.schema, emitted.record
         made = self.expressions.object(node.func) if isinstance(node, ast.Call) else None
@@ -410,7 +410,7 @@ class Statements:
 
 
 def _read(target: ast.expr) -> ast.expr:
-    """What is set, as it is read."""
+    """Return the assignment target as an expression that reads it."""
     read = ast.parse(ast.unparse(target), mode="eval").body
     for node in ast.walk(read):
         ast.copy_location(node, target)

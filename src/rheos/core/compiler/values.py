@@ -1,4 +1,4 @@
-"""What the values of a compiled function are, and the refusal of what cannot be compiled."""
+"""Values of a compiled function, and the error for code that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "other"]
-"""Of values. "other" is a column that is only passed on to an output."""
+"""Kinds of values. "other" is a column that is only passed on to an output."""
 
 KINDS: dict[type, Kind] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none"}
 
@@ -17,7 +17,7 @@ PYTHON_NAMES: dict[Kind, str] = {
 }  # fmt: skip
 
 ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1"}
-"""What stands in a variable that holds nothing."""
+"""The content of a variable that holds no value."""
 
 BITS_64 = range(-(1 << 63), 1 << 63)
 
@@ -70,7 +70,7 @@ class Variable:
     column: str | None = None
 
     def joined(self, other: Variable) -> Variable | None:
-        """What holds the values of both; None where there is no such kind."""
+        """Return a variable that can hold the values of both; None if no kind can."""
         if self.kind == "none":
             return Variable(other.kind, True, other.column)
         if other.kind == "none":
@@ -82,7 +82,7 @@ class Variable:
 
 
 def kind_of_column(kind: pa.DataType) -> Kind:
-    """What the values of a column are."""
+    """Return the kind of a column's values."""
     types = pa.types
     if types.is_boolean(kind):
         return "bool"

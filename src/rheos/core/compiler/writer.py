@@ -16,14 +16,14 @@ from rheos.core.state.columnar.string_codes import StringCodes
 
 @dataclass(frozen=True)
 class Parameter:
-    """What the loop is handed: where it comes from, and what its elements are."""
+    """An argument of the loop, with its source and the kind of its elements."""
 
     source: Literal["column", "nulls", "key", "state", "present", "changed", "table"]
     name: str
     kind: Kind
     table: Table | None = None
     part: str = ""
-    """Of a table."""
+    """The part of a table."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Writer:
         self.failures: list[Failure] = []
         self.outputs: dict[str, OutputColumns] = {}
         self.timer_changes = 0
-        """How many places there are that change timers."""
+        """Number of places in the code that change timers."""
         self.timers_grow = False
         """Whether a call may come to one of them more than once."""
         self._depth = 0
@@ -95,7 +95,7 @@ class Writer:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What is written within is not kept."""
+        """Discard the code written within."""
         lines, self.lines = self.lines, list(self.lines)
         failures, self.failures = self.failures, list(self.failures)
         parameters, self.parameters = self.parameters, dict(self.parameters)
@@ -118,6 +118,6 @@ class Writer:
         return name
 
     def failure(self, line: int, what: str, hint: str | None = None) -> str:
-        """The number of a failure; 0 is none."""
+        """Return the number of a failure; 0 means no failure."""
         self.failures.append(Failure(line, what, hint))
         return str(len(self.failures))
