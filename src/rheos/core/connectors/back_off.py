@@ -1,4 +1,4 @@
-"""When something that has failed is tried again: ever less often, and not for ever. Pure."""
+"""Retry times after a failure: at growing intervals, up to a time limit. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ _LONGEST_WAIT_US = 1_000_000
 
 
 class BackOff:
-    """Of one who tries. It waits 50 ms first, and then twice as long each time, up to 1 s; or as it is
-    made."""
+    """The back-off of one caller. By default it waits 50 ms first, and then twice as long each time, up
+    to 1 s."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a source and its readers may do beyond the basic contract: each capability is a small protocol.
+"""Optional capabilities of a source and its readers. Each capability is a small protocol.
 
 A source has a capability if it has the protocol's members; it need not name the protocol among its
 bases. A subclass that lacks a capability of its base sets the method to None. The functions below ask a
@@ -238,7 +238,7 @@ class ReadsUntilNow(Protocol):
 
 
 def until_now(source: Source) -> Source:
-    """Return the source as it is now. A bounded source is that anyhow.
+    """Return the source limited to what exists now. A bounded source is returned unchanged.
 
     Raises:
         ConfigurationError: the source cannot tell what exists now.

@@ -1,4 +1,4 @@
-"""What a connector is: a source of replayable splits, or a sink with two phases.
+"""The connector contract: a source of replayable splits, or a sink with two phases.
 
 `Source` and `Sink` are frozen, picklable descriptions of what the user configured. Readers, writers
 and committers are the running things, made from them on the worker.
@@ -36,8 +36,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class TimeReached:
-    """No rows, but the split has come to this moment, as if it had given a row of it: so its watermark
-    goes on where others have rows and this one has none."""
+    """A poll result without rows that advances the split's event time, as a row with this time would.
+
+    The watermark of the split so advances when other splits have rows and this one has none.
+    """
 
     event_time_ms: int
 
@@ -51,17 +53,17 @@ Polled: TypeAlias = Batch | Pending | TimeReached | EndOfSplit
 
 
 class RowPlaces(msgspec.Struct, frozen=True, array_like=True):
-    """Where rows lie in their split, as the source itself counts: whoever looks there finds them."""
+    """Positions of rows in their split, in the source's own unit. A user can find the rows there."""
 
     unit: str
-    """What is counted, such as `offset` or `line`."""
+    """Unit of the positions, such as `offset` or `line`."""
     of_rows: Sequence[int | str]
-    """One for each row. Several rows may lie at one place."""
+    """The position of each row. Several rows may have the same position."""
 
 
 @dataclass(slots=True)
 class ReaderContext:
-    """What a reader is handed, and a client."""
+    """The context of a reader or a client."""
 
     clock: Clock
     io: IoExecutor
@@ -77,20 +79,23 @@ class ReaderContext:
 
 
 class SourceClient(ABC):
-    """What the readers of one subtask share, such as one connection for all of their splits.
+    """A client that the readers of one subtask share, such as one connection for all of their splits.
 
-    A reader that is not polled is to stand still: what is read ahead for it is bounded, and those of
-    other splits go on.
+    If a reader is not polled, the client must pause it: the data read ahead for it is bounded. The
+    readers of other splits continue.
     """
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
-        """A checkpoint is in the log. `positions` are those that it holds of the subtask's splits, by
-        id, without splits that were never opened.
+        """Receive the notification that a checkpoint is in the log.
 
-        For those who watch from outside: nothing that is read depends on it. Called on the I/O
-        executor, one call at a time, with positions that only rise; where several are due, for the
-        newest alone, and for that again before `close`, where it has not returned. May raise: that is
-        counted (`notices_failed`).
+        `positions` are the positions of the subtask's splits in the checkpoint, by split id. Splits
+        that were never opened are missing. The notification serves external observers; reading does
+        not depend on it.
+
+        The runtime calls this on the I/O executor, one call at a time, with positions that only rise.
+        If several notifications are due, it sends only the newest. If that call has not returned, the
+        runtime repeats it before `close`. If the method raises an error, the runtime counts it
+        (`notices_failed`).
         """
 
     @abstractmethod
@@ -162,7 +167,7 @@ class Source(ABC):
 
 @dataclass(slots=True)
 class SinkContext:
-    """What a sink writer is handed."""
+    """The context of a sink writer."""
 
     job: JobId
     """Other jobs have others, also a fork of the same name."""

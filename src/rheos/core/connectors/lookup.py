@@ -1,4 +1,4 @@
-"""What a lookup is: rows of a system outside, by key, which `stream.lookup(...)` asks for.
+"""The lookup contract: rows of an external system, by key, which `stream.lookup(...)` requests.
 
 `Lookup` is a frozen, picklable description of what the user configured; the client is made from it on
 the worker, one for each subtask.
@@ -17,17 +17,17 @@ from rheos.core.protocol.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found for a batch of keys."""
+    """The rows found for a batch of keys."""
 
     rows: Batch
-    """Of the lookup's schema, in any order; several of one key, or none."""
+    """Rows with the lookup's schema, in any order. A key may have several rows, or none."""
     of: pa.Array
-    """Of each row, at which place among the keys its key stands: whole numbers without nulls."""
+    """For each row, the position of its key among the requested keys: integers without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupContext:
-    """What a lookup's client is handed."""
+    """The context of a lookup's client."""
 
     name: str
     """The name of the operator, for people."""
@@ -35,7 +35,7 @@ class LookupContext:
     keys: pa.Schema
     """The columns that it will be asked by: named as the lookup's keys, of the stream's types."""
     clock: Clock | None = None
-    """Of the runtime; None where a test gives none."""
+    """The clock of the runtime; None if a test passes no clock."""
 
 
 class LookupClient(ABC):

@@ -1,4 +1,4 @@
-"""Which errors of the operating system mean that a target is unavailable for now.
+"""Operating system errors that mean that a target is temporarily unavailable.
 
 Examples are a server that is away, a network that is cut, or a disk that is full. Such a call is tried
 again until it succeeds.

@@ -1,8 +1,8 @@
-"""Records that do not fit their schema: they fail the job with where they stand, or are skipped.
+"""Records that do not match their schema. They fail the job with their position, or are skipped.
 
-One mechanism for all sources. With `on_error="skip"` a bad record is counted (`skipped`), and is a row
-of the side output "rejected": first its place (file and line; topic, partition and offset), then what
-it says, its bytes, and what is wrong with it.
+All sources share this mechanism. With `on_error="skip"` a bad record is counted (`skipped`), and
+becomes a row of the side output "rejected". The row has the record's position (file and line; topic,
+partition and offset), its text, the error, and its bytes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SPLIT = "split"
 
 class BadRecord(NamedTuple):
     text: str
-    """What it says, for people: bytes that are no UTF-8 are replaced."""
+    """The record as readable text. Bytes that are not UTF-8 are replaced."""
     payload: bytes | None
-    """Its bytes; None for a tombstone, and where it is not a record of bytes (a row of Parquet)."""
+    """The bytes of the record; None for a tombstone or a record without bytes (a row of Parquet)."""
     error: str
 
     @classmethod
@@ -40,13 +40,13 @@ class BadRecord(NamedTuple):
 
 
 def check_on_error(on_error: str) -> None:
-    """Raises ProgramError for a word that is none."""
+    """Raise ProgramError if `on_error` is not a known value."""
     if on_error not in get_args(OnError):
         raise ProgramError(f"on_error={on_error!r} is not known", hint='write "fail" or "skip"')
 
 
 def rejected_schema(*place: pa.Field) -> pa.Schema:
-    """The columns of the side output of a source whose records stand at such places."""
+    """Return the schema of the side output of rejected records; `place` are the position columns."""
     return pa.schema(
         [
             *place,
@@ -104,7 +104,7 @@ def rows_ahead(
 
 
 def places_of_rejected(rejected: Batch) -> RowPlaces:
-    """Where such rows lie: the last column of their place counts in the split."""
+    """Return the positions of rejected rows: the last position column counts within the split."""
     at = rejected.schema.names.index(_BEHIND_PLACE) - 1
     return RowPlaces(rejected.schema.names[at], rejected.column(at).to_pylist())
 

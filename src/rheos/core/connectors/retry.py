@@ -1,4 +1,4 @@
-"""How often something of the user's that has failed is tried again."""
+"""Retries of a user's call that has failed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def retry(
     first_wait: Duration = "50ms",
     longest_wait: Duration = "1s",
 ) -> Retry:
-    """Has a call that fails tried again.
+    """Return a policy that retries a failed call.
 
     ```python
     visits.map_async(ask, retries=rh.retry(5, on=ConnectionError))
     ```
 
     Args:
-        times: how often, behind the first try.
-        on: the errors after which it is; any other ends the job.
-        first_wait: how long it waits before the first of them; then twice as long each time.
-        longest_wait: and no longer than that.
+        times: the maximum number of retries after the first attempt.
+        on: the errors after which the call is retried; any other error ends the job.
+        first_wait: the wait before the first retry; it doubles before each further retry.
+        longest_wait: the maximum wait before a retry.
     """
     if not isinstance(times, int) or isinstance(times, bool) or times < 1:
         raise ProgramError(f"a number of retries is a whole number of at least 1, not {times!r}")

@@ -1,4 +1,4 @@
-"""What the connectors share about schemas."""
+"""Schema checks that the connectors share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def is_bytes(kind: pa.DataType) -> bool:
 def check_column(
     schema: pa.Schema, what: str, column: str, fits: Callable[[pa.DataType], bool], types: str
 ) -> None:
-    """Raises SchemaError where the argument `what` names a column that is not there, or is none of
-    `types`, which is for people."""
+    """Raise SchemaError if the argument `what` names a missing column, or one of the wrong type.
+
+    `types` describes the allowed types for the error message.
+    """
     if column not in schema.names:
         raise SchemaError(
             f"{what}= names the column {column!r}, which the stream does not have",

@@ -1,4 +1,4 @@
-"""What a sink, its writers and its committer may do beyond the basic contract, as small protocols.
+"""Optional capabilities of a sink, its writers and its committer. Each is a small protocol.
 
 They work as those of sources (`capabilities.py`): a sink has a capability by its members, and the
 functions below return the default for one that lacks it.
@@ -101,8 +101,8 @@ class HasTargetShape(Protocol):
     """A sink whose target has columns that others may change."""
 
     def target_shape(self) -> TypeShape | None:
-        """Return the columns of the target, once prepared. `label` names the target, and `name` says
-        what kind of thing it is. A job does not continue from a checkpoint with other columns."""
+        """Return the columns of the target, once prepared. `label` names the target, and `name` is
+        its kind. A job does not continue from a checkpoint with other columns."""
 
 
 def target_shape(sink: Sink) -> TypeShape | None:

@@ -1,11 +1,11 @@
-"""What a format is: payloads into rows of a schema, and rows into payloads, in columns.
+"""The format contract: decode payloads into rows of a schema, and encode rows, column by column.
 
 A *payload* is the bytes of one record as a transport carries them: the value of a message, a line of a
 file. A `Format` is a frozen, picklable description of what the user configured; decoders and encoders
 are the running things, made from it on the worker. Sources and sinks know formats by this contract
 alone, so any of them takes any format.
 
-A new format is one file beside this one, and its line in `__init__.py`.
+A new format is one file next to this one, and one line in `__init__.py`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ NOT_UTF_8 = 'name the encoding of the files: rh.files.source(..., encoding="lati
 
 
 class BadPayload(NamedTuple):
-    """A payload that gives no rows, and why."""
+    """A payload that cannot be decoded, and the error."""
 
     at: int
-    """Its place among the payloads that were decoded together."""
+    """Position among the payloads that were decoded together."""
     payload: bytes | None
     error: str
     """In words that follow the record's place: "column 'user' must be a number, and is a string"."""
@@ -47,12 +47,12 @@ class BadPayload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a decoder makes of some payloads."""
+    """The rows that a decoder returns for some payloads."""
 
     rows: Batch
-    """Of the decoder's schema, in the order of the payloads."""
+    """Rows with the decoder's schema, in the order of the payloads."""
     origin: npt.NDArray[np.int64] | None
-    """The payload that each row is from, never falling; None where row i is of payload i, for all."""
+    """The payload of each row, in ascending order; None if row i comes from payload i for all rows."""
     bad: Sequence[BadPayload]
     """In the order of the payloads."""
 
@@ -88,7 +88,7 @@ class Decoder(ABC):
         return self._decode(payloads)
 
     def decode_joined(self, payloads: Joined) -> Decoded:
-        """The same, of payloads that lie in one buffer already, such as the lines of a file."""
+        """Decode payloads that are already in one buffer, such as the lines of a file."""
         if len(payloads) and int(np.diff(payloads.starts).max()) > MAX_PAYLOAD_BYTES:
             return self.decode(payloads.column())
         return self._decode_joined(payloads)
@@ -131,10 +131,10 @@ def _longest(payloads: pa.Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InLines:
-    """How the payloads of a format lie in a file of lines."""
+    """Layout of a format's payloads in a file of lines."""
 
     end: str
-    """Of the names of such files, without a dot: "jsonl"."""
+    """File name extension without the dot: "jsonl"."""
     header: bool = False
     """The first line of each file names columns, and is no payload."""
     quote: bytes | None = None
@@ -160,9 +160,9 @@ class Encoder(ABC):
         """
 
     def lines(self, rows: Batch) -> bytes:
-        """The payloads as lines of a file, each with its end. For formats that lie in lines.
+        """Return the payloads as lines of a file, with line ends. Only for line-based formats.
 
-        Raises InputError, too, where a payload is null, or would be more than one line.
+        Also raises InputError if a payload is null, or would be more than one line.
         """
         payloads = self.encode(rows)
         nulls = np.flatnonzero(payloads.is_null().to_numpy(zero_copy_only=False))
@@ -200,11 +200,11 @@ class Format(ABC):
     """A frozen description of a format, as the user has configured it."""
 
     name: ClassVar[str]
-    """What it is called in settings, in `describe` and in errors: "json"."""
+    """Name of the format in settings, in `describe` and in errors: "json"."""
 
     rows_per_payload: int = 1
-    """How many rows an encoder puts into one payload at most. Only with 1 can a payload have the key of
-    its row. A decoder takes as many as there are."""
+    """Maximum number of rows that an encoder puts into one payload. Only if it is 1 can a payload have
+    the key of its row. A decoder accepts any number."""
 
     @property
     def finds_by_name(self) -> bool:
@@ -213,7 +213,7 @@ class Format(ABC):
 
     @property
     def in_lines(self) -> InLines | None:
-        """How payloads lie in a file of lines; None where they hold bytes that no line can."""
+        """Return the layout in a file of lines; None if payloads hold bytes that a line cannot."""
         return None
 
     def own_schema(self) -> pa.Schema | None:

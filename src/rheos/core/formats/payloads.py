@@ -14,11 +14,11 @@ NEWLINE = b"\n"[0]
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Payloads, each with a line end behind it."""
+    """Payloads, each followed by a line end."""
 
     data: pa.Buffer
     starts: npt.NDArray[np.int64]
-    """Where each begins, and where the last one's line end has ended."""
+    """Offset at which each payload begins, and the offset after the last payload's line end."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1

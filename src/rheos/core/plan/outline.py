@@ -1,4 +1,4 @@
-"""What is shown of a plan to those who have no program: operators, chains and edges, as data."""
+"""The outline of a plan for readers without the program: operators, chains and edges, as data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OutlinedChain(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     operators: list[OutlinedOperator]
     subtasks: int
-    """How many of its subtasks have rows, at the job's first parallelism."""
+    """Number of its subtasks that have rows, at the job's first parallelism."""
 
 
 class OutlinedEdge(msgspec.Struct, frozen=True, kw_only=True):

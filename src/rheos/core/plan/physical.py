@@ -38,7 +38,7 @@ class Exchange(Enum):
     """Every row to every subtask."""
 
     RESCALE = "rescale"
-    """Batches in turn to the subtasks of the receiver that lie opposite the sender."""
+    """Batches in turn to the receiver subtasks that are assigned to the sender."""
 
     CUSTOM = "partition_by"
     """Each row to the subtask that the program computes for it."""
@@ -57,11 +57,11 @@ class Edge:
     keyed_at: Site | None = None
     """The line of the `key_by`, which a null key is blamed on."""
     dealt: Dealt | None = None
-    """Where the program itself says how."""
+    """The distribution of rows that the program specifies, if any."""
     feedback: bool = False
-    """It leads back to the head of a loop: it points backward."""
+    """Whether the edge leads back to the head of a loop, and so points backward."""
     loop: ChainId | None = None
-    """The head of the loop that it lies on: what leaves the head by it may come back."""
+    """Head of the loop that the edge is part of. Rows that leave the head by it may return."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
         """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.
@@ -99,7 +99,7 @@ class PlannedOperator:
     """The tags that are read."""
     routes: Mapping[str, tuple[Route, ...]]
     note: str = ""
-    """What is said of it where the plan is shown."""
+    """Remark shown with the operator when the plan is displayed."""
 
     @property
     def is_asynchronous(self) -> bool:
@@ -115,7 +115,7 @@ class Chain:
     inputs: tuple[int, ...]
     """The ids of the edges into the head; empty for a source."""
     widest: int | None = None
-    """How many of its subtasks have rows at the most; None: all."""
+    """Maximum number of its subtasks that have rows; None: all."""
 
     @property
     def name(self) -> str:
@@ -131,15 +131,15 @@ class PhysicalPlan:
     parallelism: int
     max_parallelism: int
     context: JobContext = field(default_factory=JobContext)
-    """What all functions of the job are given."""
+    """The context passed to all functions of the job."""
 
     def width(self, chain: ChainId) -> int:
-        """How many subtasks of the chain have rows."""
+        """Return the number of subtasks of the chain that have rows."""
         widest = self.chains[chain].widest
         return self.parallelism if widest is None else min(widest, self.parallelism)
 
     def widths(self) -> dict[OperatorId, int]:
-        """The operators that have rows in so many subtasks at the most."""
+        """Return the maximum number of subtasks with rows, for each operator that has such a limit."""
         return {
             operator.id: chain.widest
             for chain in self.chains
@@ -148,7 +148,7 @@ class PhysicalPlan:
         }
 
     def edge_schemas(self) -> dict[int, pa.Schema]:
-        """What flows on each edge, hidden columns included."""
+        """Return the schema of the rows on each edge, including hidden columns."""
         heads = {chain.id: chain.operators[0] for chain in self.chains}
         return {edge.id: heads[edge.target].ports[edge.target_port].schema for edge in self.edges}
 

@@ -1,14 +1,14 @@
-"""From the logical graph to the physical plan.
+"""The planner, which turns the logical graph into the physical plan.
 
 1. Nodes that lead to no sink are left out.
-2. A union is no operator: what reads it reads all of its inputs, through one port.
+2. A union is not an operator: its reader reads all of its inputs, through one port.
 3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
-   other begins a chain, behind an edge for each output that is read at one of its ports: HASH where the
-   port is keyed, BROADCAST where it is broadcast, else FORWARD; or REBALANCE, where producer and reader
-   differ in parallelism, which makes the reader begin a chain, too. So does an asynchronous operator,
-   behind a FORWARD edge: what it works on ahead of its turn lies at the chain's input. Where the
-   program says how rows are dealt out, they are, and where it wants no chain, there is none. The edges
-   that lead back to the head of a loop are made last.
+   other node begins a chain. For each output that it reads, one edge leads to one of its ports. The
+   edge is HASH if the port is keyed, BROADCAST if it is broadcast, else FORWARD. If producer and reader
+   differ in parallelism, the edge is REBALANCE, and the reader begins a chain, too. An asynchronous
+   operator also begins a chain, after a FORWARD edge, because the rows that it works on ahead of their
+   turn stay at the chain's input. If the program specifies how rows are distributed, the edge does so.
+   If the program disables chaining, the node begins a chain. Feedback edges are made last.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
@@ -280,7 +280,7 @@ def _edges_into(
     *,
     feedback: bool,
 ) -> list[Edge]:
-    """Those that are feedback, or all others."""
+    """Return the feedback edges into the head, or all others."""
     edges: list[Edge] = []
     for port, input in enumerate(head.inputs):
         if input.feedback is not feedback:
@@ -305,7 +305,7 @@ def _edges_into(
 
 
 def _with_loops(edges: list[Edge]) -> list[Edge]:
-    """With those marked that lie on a loop: behind its head, and before what leads back to it."""
+    """Return the edges, with `loop` set on those between a loop's head and its feedback edge."""
     loops: dict[int, ChainId] = {}
     for head in {edge.target for edge in edges if edge.feedback}:
         tails = {edge.source for edge in edges if edge.feedback and edge.target == head}

@@ -1,8 +1,9 @@
-"""Which windows of a whole stream run in two phases, and how: decided here, and nowhere else.
+"""The choice of windows over a whole stream that run in two phases. Only this module decides it.
 
-Their subtask would get every row of the stream. Where what they compute can be merged, the subtasks
-before it combine their rows, and it gets a few partials of each batch (`operators.window.two_phases`).
-Where every row is looked at, one phase stays, and `explain` says why.
+In one phase, their subtask would receive every row of the stream. If their results can be merged, the
+upstream subtasks combine their rows, and the subtask receives a few partial results per batch
+(`operators.window.two_phases`). If the window needs every row, it keeps one phase, and `explain` shows
+the reason.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from rheos.core.protocol.elements import TS, WM
 
 @dataclass(frozen=True)
 class Phased:
-    """A graph, and what is to be said of its nodes."""
+    """A graph, and remarks on its nodes."""
 
     graph: Graph
     notes: Mapping[int, str]
-    """By the id of a node."""
+    """Remarks, by node id."""
 
 
 def in_two_phases(graph: Graph) -> Phased:
-    """The graph with a node before the windows of each whole stream that combines their rows."""
+    """Return the graph with a combining node upstream of the windows over each whole stream."""
     live = live_nodes(graph)
     read = {(input.node, input.tag) for node in graph.nodes if node.id in live for input in node.inputs}
     nodes: list[Node] = []
