@@ -69,11 +69,11 @@ from rheos.core.protocol.types import rows_of
 
 @dataclass(frozen=True)
 class CoGroupSpec(BothSidesSpec):
-    """A function of the records of both sides in a window."""
+    """A function over the records of both sides in a window."""
 
     fn: CoGroupFunction
     records: tuple[type | None, type | None]
-    """As what the records of each side come."""
+    """Type of the records that the function receives, for each side."""
 
     kind: ClassVar[str] = "co_group"
 
@@ -93,7 +93,7 @@ class CoGroupSpec(BothSidesSpec):
 
 
 class _Sided:
-    """A record, and the side that it is of."""
+    """A record and its side."""
 
     __slots__ = ("port", "record")
 
@@ -107,7 +107,7 @@ class _Sided:
 
 @dataclass(frozen=True)
 class _OfBoth:
-    """The user's function, as one of windows of one stream."""
+    """Adapter that makes the user's function a function of windows over one stream."""
 
     fn: CoGroupFunction
 

@@ -15,7 +15,7 @@ from rheos.core.operators.records import with_hidden
 from rheos.core.protocol.elements import Batch
 
 LEFT, RIGHT = 0, 1
-"""The ports, and the sides."""
+"""Numbers of the ports, which are also those of the sides."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,11 @@ class JoinedColumn:
 
     name: str
     left: str | None
-    """The column of the left side that it has; None where it is of the right one alone."""
+    """Column of the left side; None if the result column comes from the right side alone."""
     right: str | None
-    """A key that both sides call the same has both: it is there where either side is."""
+    """Column of the right side. A key with the same name on both sides has both columns, so it has a
+    value if either row exists.
+    """
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class JoinedColumns:
     columns: tuple[JoinedColumn, ...]
 
     def of(self, side: int) -> list[str]:
-        """The columns of one side that are wanted."""
+        """Return the columns that the result needs from one side."""
         names = (column.left if side == LEFT else column.right for column in self.columns)
         return [name for name in names if name is not None]
 
@@ -48,8 +50,9 @@ class JoinedColumns:
         reached: npt.NDArray[np.int64] | None = None,
         more: Sequence[pa.Array] = (),
     ) -> Batch:
-        """Rows with their hidden columns. A side that is None has no partner for any of them; `more`
-        are columns that stand behind those of both."""
+        """Return the joined rows with their hidden columns. If a side is None, its columns are null in
+        all rows. `more` are columns that follow those of both sides.
+        """
         left, right = sides
         shown = [
             self._values(column, left, right, output.type.schema.field(column.name).type, len(stamps))
@@ -76,5 +79,7 @@ class JoinedColumns:
 
 
 def kept(how: str) -> tuple[bool, bool]:
-    """Whether rows of the left, and of the right side, are there without a partner, too."""
+    """Return whether the join also emits left rows without a partner, and whether it emits such right
+    rows.
+    """
     return how in ("left", "full"), how in ("right", "full")

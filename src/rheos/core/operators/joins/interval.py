@@ -1,17 +1,17 @@
-"""`interval_join`: rows of two streams that have the same key, and lie close together in time.
+"""`interval_join`: pairs of rows of two streams that have the same key and are close in time.
 
-A row of the left side at *t* and one of the right side are a pair where the right one's time is from
-`t + lower` to `t + upper`, both included. A pair is given as soon as both rows are there; its time is
-the later of theirs. A row without a partner (of a side that is kept whole: `how`) is given with nulls
-when the watermark has passed the last time at which a partner may lie, and that is its time, or its own
-where that is later: so it is never behind the watermark.
+A row of the left side at *t* and a row of the right side form a pair if the right row's time is between
+`t + lower` and `t + upper`, both included. The join emits a pair as soon as both rows have arrived. Its
+time is the later of the two. For an outer side (`how`), the join also emits each row without a partner,
+with nulls. It does so when the watermark has passed the last time that a partner may have. That time
+becomes the row's time, unless its own is later. So the row is never late.
 
            lower = -2, upper = 5
     left            t=10
-    right     7  8............15  16        pairs with what lies from 8 to 15
+    right     7  8............15  16        pairs with rows from 8 to 15
 
-Late rows (`late`) join nothing; they are counted, and go to the side outputs `late_left` and
-`late_right`. A row is kept until the watermark has passed its last partner.
+Late rows (`late`) are not joined. They are counted, and go to the side outputs `late_left` and
+`late_right`. State keeps a row until the watermark has passed the last time of a partner.
 
 ```python
 shipped = [
@@ -80,21 +80,21 @@ from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.spill import SpillFolder
 
 STATES = ("left", "right")
-"""The states of rows, by port."""
+"""Names of the states that hold rows, by port."""
 
 BEHIND = "joined behind"
-"""The state that says for each key group which of them are done with."""
+"""Name of the state with the watermark of each key group, up to which its rows are done."""
 
 TIDY_ROWS = 1 << 16
 """After this many rows, or the number that remained the last time, rows are checked for expiry."""
 
 SPARE_KEYS = 1 << 18
-"""So many keys may be known that have no rows."""
+"""Number of keys without rows that may be kept."""
 
 
 @dataclass(frozen=True)
 class IntervalJoinSpec(OperatorSpec):
-    """Pairs of rows by key and by how far they are apart."""
+    """A join of rows by key and by the distance of their times."""
 
     lower_ms: int
     upper_ms: int
@@ -208,7 +208,7 @@ class IntervalJoinOperator(Operator):
         return columns.batch((rows[port], rows[1 - port]), output, stamps, reached)
 
     def _by_themselves(self, port: int, batch: Batch) -> Iterator[Out]:
-        """Rows that come when no partner of theirs can come any more: their own time is later."""
+        """Emit rows that arrive after the last time of a partner. Their own time is later than that."""
         sides = (batch, None) if port == LEFT else (None, batch)
         stamps: Numbers = batch.column(TS).to_numpy()
         output = self.ctx.outputs[MAIN]
@@ -255,7 +255,7 @@ class IntervalJoinOperator(Operator):
             yield Out(batch)
 
     def _tidy(self) -> None:
-        """Copies what is needed, where that is less than half of what is kept; and forgets keys."""
+        """Copy the rows that are still needed, if they are less than half of all, and drop keys."""
         if self._since_tidy < self._tidy_after:
             return
         alive = sum(side.alive(self._watermark) for side in self._sides)

@@ -34,7 +34,7 @@ _MARKS = {"matched": np.bool_, "changed": np.bool_, "ids": np.int64}
 
 
 class JoinSide(MarkedRows):
-    """The rows of one port."""
+    """Rows of one port."""
 
     def __init__(
         self,
@@ -87,8 +87,9 @@ class JoinSide(MarkedRows):
             matched[at] = True
 
     def alone(self, watermark_ms: int) -> Numbers:
-        """Return the rows that have no partner, and find none after the watermark. Each is returned
-        once."""
+        """Return the rows that have no partner, and cannot find one after the watermark. Each row is
+        returned once.
+        """
         if not self.keeps:
             return np.zeros(0, np.int64)
         due = self.rows.due(watermark_ms - self.reach_ms)
@@ -154,7 +155,7 @@ class JoinSide(MarkedRows):
         return [self._mark(name)[mine] for name in ("matched", "ids")] if self.keeps else []
 
     def restore(self, tables: Iterable[pa.Table], behind: GroupProgress, keys: KeySlots) -> None:
-        """Add the rows of all parts. `behind` tells how far their key groups had come."""
+        """Add the rows of all parts. `behind` is the stored progress of their key groups."""
         what = f"rows of the {self.state} side"
         found: Iterable[pa.Table] = (self._waiting(table, behind) for table in tables)
         if self.keeps and (kept := list(found)):
@@ -171,7 +172,7 @@ class JoinSide(MarkedRows):
     def _waiting(self, table: pa.Table, behind: GroupProgress) -> pa.Table:
         """Return the rows that might find a partner when the last snapshot was taken."""
         if ROW in table.column_names and table.num_rows:
-            # Ids of rows that are gone are not used again: a delta may still name them.
+            # Ids of deleted rows are not used again, because a delta may still name them.
             self._next_id = max(self._next_id, int(np.max(table.column(ROW).to_numpy())) + 1)
         waits = table.column(TS).to_numpy() + self.reach_ms > behind.of_stored(table)
         return table.filter(pa.array(waits))

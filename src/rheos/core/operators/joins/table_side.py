@@ -1,12 +1,12 @@
-"""One side of a join of tables as state: the rows that are there.
+"""One side of a join of tables as state: the current rows.
 
-They are found by the key of the join and, where the side is changes of a table, by the key that its
-rows are known by: a change takes the place of the row that is there. A row that has gone stays where it
-lies until most are gone; then those that are left are copied.
+The join finds rows by its own key. If the side is a changelog, it also finds them by the primary key of
+the table, because a change replaces the current row of that key. A deleted row stays in place until
+most rows are deleted. Then the remaining rows are copied.
 
-Of a side whose rows are given without a partner, too, each row is marked while it is given so (it is
-*padded* with nulls). A row that is gone, or whose mark has changed, is written to a snapshot once more,
-with its id: of the rows of one id the last one counts.
+On an outer side, each row that is emitted without a partner is marked as *padded* with nulls. A row
+that was deleted, or whose mark changed, is written to the next snapshot once more, with its id. Of the
+rows with one id, the last one counts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max - 1
 
 
 class TableSide(MarkedRows):
-    """The rows of one port. Slots are those of the join's keys, *places* those of the side's own."""
+    """Rows of one port. *Slots* belong to the join's keys, *places* to the side's own keys."""
 
     def __init__(
         self,
@@ -66,8 +66,9 @@ class TableSide(MarkedRows):
         folder: SpillFolder | None,
         limit: KeyLimit | None = None,
     ) -> None:
-        """`own`: the columns that its rows are known by; None: they only come, and none goes. `keeps`:
-        whether its rows are given without a partner, too."""
+        """Make a side without rows. `own` is the primary key of the table, or None if the side is
+        append-only. `keeps` is whether the join also emits its rows without a partner.
+        """
         self.own = own
         self.columns = visible(port.schema) if own is None else table_columns(port.schema)
         self.keeps = keeps
@@ -90,7 +91,7 @@ class TableSide(MarkedRows):
         self._places = KeySlots(2 * len(self.own or ()))
         self._newest: Numbers = np.full(1 << 10, -1, np.int64)
         self.alive = 0
-        """Number of rows that are there."""
+        """Number of current rows."""
 
     # --- what is there --------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class TableSide(MarkedRows):
         return self._counts[slots]
 
     def find(self, slots: Slots) -> Matches:
-        """All rows of each slot, those that are gone included."""
+        """Return all rows of each slot, including deleted ones."""
         ends = np.full(len(slots), _EARLIEST), np.full(len(slots), _LATEST)
         return self.rows.find(slots, *ends)
 
@@ -110,7 +111,7 @@ class TableSide(MarkedRows):
         return there
 
     def slots(self, numbers: Numbers) -> Slots:
-        """The slots of these rows."""
+        """Return the slots of these rows."""
         slots: Slots = self._mark("slots")[self._at(numbers)]
         return slots
 
@@ -120,13 +121,13 @@ class TableSide(MarkedRows):
         return padded
 
     def places(self, batch: Batch) -> Slots:
-        """By the side's own key."""
+        """Return the places of these rows, which follow from the side's own key."""
         assert self.own is not None
         columns = [part for name in self.own for part in _without_nulls(batch.column(name))]
         return self._places.lookup_or_add(columns)
 
     def at(self, places: Slots) -> Numbers:
-        """Return the number of the current row, -1 if there is none."""
+        """Return the number of the current row at each place, or -1 if no row exists there."""
         self._newest = _by_slot(self._newest, places, -1)
         numbers = self._newest[places]
         known = numbers >= self.rows.first
@@ -139,7 +140,7 @@ class TableSide(MarkedRows):
     def add(
         self, slots: Slots, rows: Batch, stamps: Numbers, padded: Mask, places: Slots | None
     ) -> None:
-        """Rows that are there from now on. `stamps`: their event times."""
+        """Add these rows; `stamps` are their event times."""
         columns = [*rows.select(self.columns.names).columns, pa.array(stamps)]
         whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._add(slots, whole, padded, None, places)
@@ -170,14 +171,14 @@ class TableSide(MarkedRows):
         self._forget(numbers)
 
     def pad(self, numbers: Numbers, padded: Mask) -> None:
-        """Whether each of these rows is given without a partner from now on."""
+        """Set for each of these rows whether it is emitted without a partner from now on."""
         differs = self.padded(numbers) != padded
         numbers, padded = numbers[differs], padded[differs]
         self._change(numbers)
         self._mark("padded")[self._at(numbers)] = padded
 
     def expire(self, reached_ms: int) -> None:
-        """Forgets the rows whose time to live is over when the stream has come so far."""
+        """Drop the rows whose time to live has ended at this progress of the stream."""
         if self._ttl_ms is None:
             return
         due = self.rows.due(reached_ms - self._ttl_ms)
@@ -194,8 +195,9 @@ class TableSide(MarkedRows):
         self.alive -= len(numbers)
 
     def rebuild(self, keys: KeySlots) -> None:
-        """Copies the rows that are there, with slots of other keys. The next snapshot is whole: which
-        rows have gone since the last one is not known any more."""
+        """Copy the current rows, with the slots of other keys. The next snapshot is a full one, because
+        the rows deleted since the last snapshot are no longer known.
+        """
         segments = list(self._segments())
         there, padded, ids = (self._mark(name) for name in ("there", "padded", "ids"))
         self.clear()
@@ -243,7 +245,7 @@ class TableSide(MarkedRows):
         groups = np.concatenate([table.column(GROUP).to_numpy() for table in found])
         what = f"rows of the {self.state} side"
         fitting = [fitted(table, self._stored, what) for table in found]
-        # Ids of rows that are gone are not used again: a delta may still name them.
+        # Ids of deleted rows are not used again, because a delta may still name them.
         self._next_id = 1 + max(
             int(np.max(each.column(ROW).to_numpy(), initial=-1)) for each in fitting
         )
@@ -257,12 +259,12 @@ class TableSide(MarkedRows):
 
 
 def _by_slot(values: Numbers, slots: Slots, empty: int) -> Numbers:
-    """The array, with room for these slots."""
+    """Return the array, extended to have room for these slots."""
     return with_room(values, int(slots.max(initial=-1)) + 1, empty)
 
 
 def _without_nulls(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """A column that may have nulls as two without any: which values there are, and those."""
+    """Split a column that may have nulls into two without nulls: its validity and its values."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     there = column.is_valid()
@@ -276,5 +278,5 @@ def _any_value(kind: pa.DataType) -> pa.Scalar:
         return pa.scalar("", kind)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.scalar(b"", kind)
-    # Zero in all bits is a value of every type of fixed width.
+    # A value with all bits zero is valid for every type of fixed width.
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(32))])[0]

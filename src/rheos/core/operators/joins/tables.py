@@ -1,19 +1,19 @@
-"""`join`: all rows of two tables that have the same key, as a table that changes.
+"""`join`: all pairs of rows of two tables that have the same key, as an updating table.
 
-Each side is rows that come and stay, or the changes of a table. A row that comes is paired with all
-rows of its key that the other side has by then; one that goes takes its pairs back. A row without a
-partner (of a side that is kept whole: `how`) is there with nulls until its first partner comes, and
-again when its last one has gone. So the result is that of a join of both tables as they are.
+Each side is append-only or a changelog. An inserted row is paired with all current rows of its key on
+the other side. A deleted row retracts its pairs. On an outer side (`how`), a row without a partner is
+in the result with nulls. Its first partner retracts that row, and when the last partner is deleted, the
+row returns. So the result is always the join of both tables in their current state.
 
-| an orders row | customers | what is given, `how="left"` |
+| an orders row | customers | output, `how="left"` |
 |---|---|---|
-| comes | none | `insert` (order, null) |
-| | comes | `delete` (order, null), `insert` (order, customer) |
-| | is updated | `delete` (order, customer), `insert` (order, customer as it is now) |
-| goes | | `delete` (order, customer) |
+| is inserted | none | `insert` (order, null) |
+| | is inserted | `delete` (order, null), `insert` (order, customer) |
+| | is updated | `delete` (order, customer), `insert` (order, updated customer) |
+| is deleted | | `delete` (order, customer) |
 
-With a time to live a row that the stream has passed by so long, or by up to a tenth of that more, is
-forgotten in silence: its pairs stay.
+With a time to live, the join drops a row when the stream has passed it by that time, or by up to a
+tenth more. It retracts nothing then: the pairs of the row stay in the result.
 
 ```python
 check_example(
@@ -89,13 +89,15 @@ _TIDY_ROWS = 1 << 14
 """Deleted rows are removed after this many rows have arrived, or as many as exist."""
 
 _STEPS = 10
-"""So many times in a time to live rows are forgotten: of the others those are processed together by
-which the stream has come equally far, by these steps."""
+"""Number of times per time to live that expired rows are dropped. In between, rows whose progress falls
+into the same step are processed together.
+"""
 
 
 _TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
-"""The rows that an event gives, in their order: those of partners that were there with nulls; with the
-event's own row; those of partners that are there with nulls from then on."""
+"""Kinds of rows that an event emits, in their order: rows of partners that had nulls so far; rows with
+the event's own row; rows of partners that have nulls from then on.
+"""
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,14 @@ class TableInput:
     """Changelog mode of a side."""
 
     own: tuple[str, ...] | None = None
-    """The columns that a row of its table is known by; None: its rows come, and stay."""
+    """Primary key of the table; None if the side is append-only."""
     retracts: bool = False
-    """Whether what a row was is given, before what it became."""
+    """Whether the changelog contains the old row before each updated row."""
 
 
 @dataclass(frozen=True)
 class TableJoinSpec(OperatorSpec):
-    """All pairs of rows that are there at the same time."""
+    """A join of all rows that exist at the same time."""
 
     how: str
     columns: JoinedColumns
@@ -122,7 +124,7 @@ class TableJoinSpec(OperatorSpec):
 
     @property
     def gives_changes(self) -> bool:
-        """Else no row is taken back: those of both sides stay, and none is there without a partner."""
+        """Whether the join retracts rows. It does not if it is an inner join of append-only sides."""
         return self.how != "inner" or any(given.own is not None for given in self.inputs)
 
     def operator(self, ctx: OperatorContext) -> TableJoinOperator:
@@ -183,7 +185,7 @@ class _Events:
     """Number of rows of its slot before it."""
     after: Numbers
     first: Mask
-    """Whether it is the first one of its slot, and the last one."""
+    """Whether each event is the first of its slot, and whether it is the last."""
     last: Mask
 
 
@@ -212,7 +214,7 @@ class TableJoinOperator(Operator):
         self._tidy()
 
     def _by_progress(self, batch: Batch) -> Iterator[tuple[Batch, int | None]]:
-        """Rows by which the stream had come equally far, in their order."""
+        """Split the batch into runs of rows with the same progress of the stream, in their order."""
         reached = None if self._spec.ttl_ms is None else hidden_column(batch, SWM)
         if reached is None:
             if batch.num_rows:
@@ -324,7 +326,7 @@ class TableJoinOperator(Operator):
         by, numbers = self._partners(other, events.slots[some])
         paired = ~padded[by]
         given = [(by[paired], _PAIRS, numbers[paired])]
-        """Events, the kind of the rows that they give, and the partners of these: -1 for none."""
+        """Return the events, the kind of the rows that they emit, and the partners, -1 for none."""
         if other.keeps:
             # Their first partner comes, or the last one goes.
             back = comes[by] & (before[by] == 0)
@@ -352,7 +354,7 @@ class TableJoinOperator(Operator):
 
     @staticmethod
     def _partners(other: TableSide, slots: Slots) -> tuple[Numbers, Numbers]:
-        """For each event the rows that the other side has, in the order in which they came."""
+        """Return for each event the rows of the other side, in the order in which they arrived."""
         found = other.find(slots)
         most = int((found.end - found.begin).sum())
         for by, places in found.pieces(max(most, 1)):
@@ -383,7 +385,7 @@ class TableJoinOperator(Operator):
     # --- memory and snapshots -------------------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Copies what is there, where that is less than half of what is kept; and forgets keys."""
+        """Copy the current rows, if they are less than half of all stored rows, and drop keys."""
         alive = sum(side.alive for side in self._sides)
         if self._since_tidy < max(_TIDY_ROWS, alive):
             return
@@ -416,7 +418,7 @@ class TableJoinOperator(Operator):
 
 
 def _events(rows: Batch, comes: Mask, slots: Slots, padded: Mask, counts: Numbers) -> _Events:
-    """`counts`: how many rows of its slot there were before all of them."""
+    """Return the events of these rows. `counts` is the number of rows of each slot before the batch."""
     order = np.argsort(slots, kind="stable")
     opens = np.concatenate([[True], slots[order][1:] != slots[order][:-1]])[: len(order)]
     steps = np.where(comes[order], 1, -1)

@@ -81,12 +81,12 @@ WAITING = (("left", "left behind"), ("right", "right behind"))
 """The states of rows that wait, and of up to where they no longer do; by port."""
 
 VERSIONS = "versions"
-"""The state of the versions that count."""
+"""Name of the state with the current versions."""
 
 
 @dataclass(frozen=True)
 class TemporalJoinSpec(OperatorSpec):
-    """Rows with the version that counted at their time."""
+    """A join of rows with the version that was valid at their time."""
 
     how: str
     columns: JoinedColumns
@@ -155,7 +155,7 @@ class TemporalJoinOperator(Operator):
         self._watermark = timestamp_ms
 
     def _fresh(self, right: Batch | None) -> tuple[Slots, Batch]:
-        """Versions that begin to count, by slot and by time within it."""
+        """Return the versions that become valid, sorted by slot, and by time within a slot."""
         if right is None:
             return np.zeros(0, np.int32), pa.RecordBatch.from_pylist([], self._schemas[RIGHT])
         rows = sort_rows(right, TS)
@@ -178,7 +178,7 @@ class TemporalJoinOperator(Operator):
             yield Out(columns.batch((rows, right), output, stamps[some]))
 
     def _right(self, fresh: Batch, newest: Numbers, older: Numbers) -> Batch:
-        """The versions of some rows: a fresh one, or else an older one, or else nulls."""
+        """Return the versions of some rows: a fresh one, otherwise an older one, otherwise nulls."""
         names = self._spec.columns.of(RIGHT)
         parts = [fresh.select(names)]
         known = older[(newest < 0) & (older >= 0)]
@@ -211,14 +211,14 @@ class TemporalJoinOperator(Operator):
         self._versions.force_full()
 
     def next_keys(self) -> None:
-        # All that waited has been taken.
+        # All buffered rows have been taken already.
         self._versions.clear()
         self._watermark = MIN_TIMESTAMP_MS
 
 
 def latest(slots: Slots, stamps: Numbers, of: Slots, at: Numbers) -> Numbers:
-    """For each look-up, return the last place of its slot whose time is not later; -1 if there is none.
-    The places are sorted by slot, and by time within it.
+    """Return for each look-up the last place of its slot whose time is not later, or -1 if no such
+    place exists. The places are sorted by slot, and by time within a slot.
     """
     if not len(slots) or not len(of):
         return np.full(len(of), -1, np.int64)

@@ -1,7 +1,7 @@
-"""Rows of both sides as rows of one kind, for operators that keep them together.
+"""Rows of both sides in one schema, for operators that store them together.
 
-A united row has the key, says which side it is of, and has the columns of that side; those of the other
-are null.
+A united row has the key, a flag for its side, and the columns of both sides. The columns of the other
+side are null.
 
     0 | side  | left.id | left.at | right.order | right.at
     7 | false |       7 |      10 |           - |        -
@@ -23,7 +23,7 @@ from rheos.core.operators.joins.columns import LEFT, RIGHT
 from rheos.core.protocol.elements import HIDDEN_PREFIX, TS, WM, Batch, visible
 
 SIDE = "side"
-"""Whether the row is of the right side."""
+"""Name of the flag column; it is true for rows of the right side."""
 
 _PREFIXES = ("left.", "right.")
 
@@ -46,7 +46,7 @@ class UnitedRows:
             if field.name not in port.keys
         ]
         shown = pa.schema([*keys, pa.field(SIDE, pa.bool_(), False), *columns])
-        # Other hidden columns are for other readers of the stream, and differ between the sides.
+        # Other hidden columns serve other readers of the stream, and differ between the sides.
         hidden = [field for field in ports[LEFT].schema if field.name in (TS, WM)]
         self.port = PortType(
             StreamType(shown, event_time=True),
@@ -54,10 +54,10 @@ class UnitedRows:
             pa.schema([*shown, *hidden]),
             ports[LEFT].keyed_at,
         )
-        """The port of an operator that takes united rows."""
+        """Port of an operator that receives united rows."""
 
     def of(self, port: int, batch: Batch) -> Batch:
-        """A batch of one side, as united rows."""
+        """Return a batch of one side as united rows."""
         own = self._ports[port]
         keys = dict(zip(self.port.keys, own.keys, strict=True))
         prefix, rows = _PREFIXES[port], batch.num_rows
@@ -77,8 +77,9 @@ class UnitedRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self.port.schema)
 
     def side(self, port: int, united: Batch) -> Batch:
-        """United rows, all of one side, as they came in but for the hidden columns. In rows of the
-        other side all but the keys is null."""
+        """Return the columns of one side, without hidden columns, as they arrived. For rows of the
+        other side, all columns except the keys are null.
+        """
         keys = dict(zip(self._ports[port].keys, self.port.keys, strict=True))
         arrays, fields = [], []
         for field in self._sides[port]:

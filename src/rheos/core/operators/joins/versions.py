@@ -17,13 +17,15 @@ from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 from rheos.core.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
-"""Versions that were replaced are cleared away when there are more than this, and than those that
-count."""
+"""Minimum number of stored rows before replaced versions are removed. At least half of the rows must be
+replaced versions, too.
+"""
 
 
 class Versions:
-    """A row for each key: the latest. Rows are numbered as they come; a delta holds those that came
-    since the last snapshot."""
+    """The latest row of each key. Rows are numbered in order of arrival. A delta has the rows that
+    arrived since the last snapshot.
+    """
 
     def __init__(
         self, state: str, schema: pa.Schema, keys: Sequence[str], max_parallelism: int
@@ -36,7 +38,7 @@ class Versions:
         self.clear()
 
     def clear(self) -> None:
-        """Drops all rows."""
+        """Drop all rows."""
         self._slots = KeySlots(len(self._keys))
         self._parts: list[tuple[int, Batch]] = []
         self._next = 0
@@ -44,24 +46,24 @@ class Versions:
         self._numbers: Numbers = np.full(1 << 10, -1, np.int64)
 
     def slots_of(self, rows: Batch) -> Slots:
-        """The slots of versions that are to be put."""
+        """Return the slots for new versions, which `put` then adds."""
         return self._slots.lookup_or_add([rows.column(key) for key in self._keys])
 
     def known(self, batch: Batch, keys: Sequence[str]) -> Slots:
-        """The slots of these keys; -1 where a key has had no version."""
+        """Return the slots of these keys, -1 for a key that never had a version."""
         return self._slots.find([batch.column(key) for key in keys])
 
     def find(self, slots: Slots) -> Numbers:
-        """Return the number of the version of each slot, -1 if there is none."""
+        """Return the number of the version of each slot, or -1 if the slot has no version."""
         numbers: Numbers = np.where(slots >= 0, self._of()[slots], -1)
         return numbers
 
     def take(self, numbers: Numbers, columns: Sequence[str]) -> Batch:
-        """Versions by their numbers; there is one at the least."""
+        """Return the versions with these numbers. At least one version must exist."""
         return taken(self._parts, numbers, columns)
 
     def put(self, slots: Slots, rows: Batch) -> None:
-        """New versions of these slots, in the order in which they replace each other."""
+        """Add new versions of these slots, in the order in which they replace each other."""
         if not rows.num_rows:
             return
         self._of()[slots] = np.arange(self._next, self._next + rows.num_rows)
@@ -103,7 +105,7 @@ class Versions:
         return self._part(mode, chosen)
 
     def whole(self) -> SnapshotPart:
-        """All versions. The next snapshot is what it would have been without."""
+        """Return all versions. This call does not change the next snapshot."""
         return self._part(PartMode.FULL, self._numbers[self._numbers >= 0])
 
     def force_full(self) -> None:

@@ -100,11 +100,11 @@ class BothSidesSpec(OperatorSpec):
 
     @abstractmethod
     def windows(self, ctx: OperatorContext, united: UnitedRows) -> WindowOperator:
-        """The operator of the united rows."""
+        """Return the window operator for the united rows."""
 
     @property
     def as_rows(self) -> WindowSpec:
-        """As windows of one stream, which keep their rows."""
+        """Spec of windows over one stream, which keep their rows."""
         return WindowSpec(self.window, 0, {}, fn=self)
 
     def looks_at(self, column: str) -> bool | None:
@@ -143,7 +143,7 @@ def _in_one_window(left: int, right: int, window: tuple[int, int] | None) -> boo
 
 
 class BothSidesOperator(Operator):
-    """Unites the rows of both sides, for one operator of windows."""
+    """Operator that passes the united rows of both sides to one window operator."""
 
     def __init__(self, ctx: OperatorContext, spec: BothSidesSpec) -> None:
         super().__init__(ctx)
@@ -187,7 +187,7 @@ class BothSidesOperator(Operator):
 
 
 def late_sides(ctx: OperatorContext, united: UnitedRows, late: Batch) -> Iterator[Out]:
-    """Late rows, each to the side output of its side."""
+    """Emit late rows, each to the side output of its side."""
     right = united.is_right(late)
     for port, of_port in ((LEFT, ~right), (RIGHT, right)):
         output = ctx.outputs.get(LATE_OF_TWO[port])
@@ -229,7 +229,7 @@ class _PairsOfWindows(WindowRowsOperator):
             yield Out(self._joined(rows, (left, others), starts[either], ends[either]))
 
     def _groups(self, rows: Batch, ends: Numbers) -> Numbers:
-        """The number of each row's key and window, in the order of the windows' ends."""
+        """Return a number for each row's key and window, in the order of the windows' ends."""
         slots = KeySlots(len(self.ctx.ports[0].keys))
         keys = slots.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
         window = np.unique(ends, return_inverse=True)[1]
@@ -261,7 +261,7 @@ def _pairs(
     place = np.arange(nobody)
     begin, end = middles[group], ends[group]
     left = np.where(right, nobody, place)
-    # A row of either side that has no partner in its group.
+    # Rows of either side that have no partner in their group.
     alone = np.where(right, middles[group] == begins[group], begin == end)
     begin = np.where(right, place, np.where(alone, nobody, begin))
     end = np.where(right | alone, begin + 1, end)
