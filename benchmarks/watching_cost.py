@@ -34,8 +34,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.figures_cost import COUNTING, nothing
 from benchmarks.turn import Slots
-from rheos.core.metrics.history import FiguresHistory, FiguresMoment, HistoryConfig, MomentMaker
-from rheos.core.metrics.model import figures_object
+from rheos.core.metrics.history import HistoryConfig, MetricsHistory, MetricsMoment, MomentMaker
+from rheos.core.metrics.model import metrics_object
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, JobId
@@ -43,7 +43,7 @@ from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.traffic import TimeSpent, Traffic
 from rheos.ops.export.prometheus import FiguresCollector
 from rheos.runtimes.continuous.control import framed, from_worker
-from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.metrics_keeper import FiguresKeeper
 from rheos.runtimes.health.judge import Memory, health
 from rheos.runtimes.health.moment import JobMoment
 from rheos.runtimes.job import JobState, JobStatus
@@ -148,15 +148,15 @@ def each_second(slots: Slots) -> dict[str, float]:
     made = [typical_us(engine.report_progress) for engine in slots.engines]
     sent = typical_us(reported)
     figures = keeper.now(status, now_ms, now_ms * 1000)
-    maker, history = MomentMaker(), FiguresHistory(HistoryConfig())
+    maker, history = MomentMaker(), MetricsHistory(HistoryConfig())
     registry = CollectorRegistry()
     registry.register(FiguresCollector(lambda: [keeper.now(status, now_ms, now_ms * 1000)]))
 
-    def moment() -> FiguresMoment:
+    def moment() -> MetricsMoment:
         return maker.moment(figures, now_ms * 1000)
 
     def looked_at() -> None:
-        msgspec.json.encode(figures_object(keeper.now(status, now_ms, now_ms * 1000)))
+        msgspec.json.encode(metrics_object(keeper.now(status, now_ms, now_ms * 1000)))
 
     def judged() -> None:
         now = keeper.now(status, now_ms, now_ms * 1000)

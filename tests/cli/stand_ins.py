@@ -7,7 +7,7 @@ from typing import Any
 
 from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Cost
@@ -19,9 +19,9 @@ from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.job_operations import (
     DoneAnswer,
     GetCheckpoints,
+    GetDecisions,
     GetEvents,
     GetHistory,
-    GetStory,
     ProfileSubtask,
     RescaleJob,
     SavepointAnswer,
@@ -73,7 +73,7 @@ def outline(name: str = "a job") -> PlanOutline:
     return PlanOutline(name=name, parallelism=2, max_parallelism=128, chains=chains, edges=[edge])
 
 
-FIGURES = JobFigures(
+METRICS = MetricsReport(
     job="job",
     name="a job",
     at_ms=1_700_000_000_000,
@@ -168,7 +168,7 @@ class StandIn(JobHandle):
                 return HISTORY
             case GetEvents():
                 return list(EVENTS)
-            case GetStory():
+            case GetDecisions():
                 return list(STORY)
             case _:
                 raise NotImplementedError(operation)
@@ -184,5 +184,5 @@ class StandIn(JobHandle):
             raise self.savepoint_failure
         return f"{directory}/savepoint-1"
 
-    def figures(self) -> JobFigures:
-        return FIGURES
+    def metrics(self) -> MetricsReport:
+        return METRICS

@@ -202,12 +202,12 @@ def test_a_benchmark_measures_and_ends() -> None:
         timeout=WITHIN_S,
         check=True,
     )
-    figures = json.loads(done.stdout)
-    assert figures["records_per_s"] > 0
-    assert figures["records_per_s_per_core"] == figures["records_per_s"]
+    metrics = json.loads(done.stdout)
+    assert metrics["records_per_s"] > 0
+    assert metrics["records_per_s_per_core"] == metrics["records_per_s"]
     assert (
-        0 < figures["latency_ms"]["p50"] <= figures["latency_ms"]["p90"] <= figures["latency_ms"]["p99"]
+        0 < metrics["latency_ms"]["p50"] <= metrics["latency_ms"]["p90"] <= metrics["latency_ms"]["p99"]
     )
-    assert 0 < figures["cpu_share"] <= 1.5
-    assert figures["rss_mib"]["start"] > 0
-    assert (figures["keys"], figures["checkpoints_completed"], figures["restarts"]) == (100, 0, 0)
+    assert 0 < metrics["cpu_share"] <= 1.5
+    assert metrics["rss_mib"]["start"] > 0
+    assert (metrics["keys"], metrics["checkpoints_completed"], metrics["restarts"]) == (100, 0, 0)

@@ -100,7 +100,7 @@ def test_jobs_as_json(start: Start) -> None:
     assert (job["problem"], job["records_per_s"]) == (None, 1e6)
 
 
-def test_a_job_of_another_host_is_listed_without_figures(start: Start) -> None:
+def test_a_job_of_another_host_is_listed_without_metrics(start: Start) -> None:
     start()
     (record,) = Registry().records()
     away = msgspec.structs.replace(record.process, host="away", boot="another")
@@ -259,7 +259,7 @@ def kept(tmp_path: Path) -> str:
     return str(directory)
 
 
-def test_the_story_of_a_running_job(start: Start) -> None:
+def test_the_decisions_of_a_running_job(start: Start) -> None:
     start("job")
     code, out, _ = rheos("events", "job", "--trace")
     assert (code, out.splitlines()) == (0, list(STORY))

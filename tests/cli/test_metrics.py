@@ -31,21 +31,21 @@ def test_operators_and_subtasks() -> None:
     assert row(out, "0 ") == ["0", "128.0", "MB"]
 
 
-def test_one_figure_of_each_subtask() -> None:
-    code, out, _ = rheos("metrics", "job", "--figure", "rows_in")
+def test_one_metric_of_each_subtask() -> None:
+    code, out, _ = rheos("metrics", "job", "--metric", "rows_in")
     assert code == 0
     assert [line.split() for line in out.splitlines()] == [
         ["operator", "subtask", "rows_in", "/s"],
         ["map", "0", "30", "10"],
         ["map", "1", "50", "20"],
     ]
-    assert "n 3, p50" in rheos("metrics", "job", "--figure", "accumulated")[1]
+    assert "n 3, p50" in rheos("metrics", "job", "--metric", "accumulated")[1]
 
 
-def test_a_figure_that_is_none() -> None:
-    code, _, err = rheos("metrics", "job", "--figure", "row_in")
+def test_a_metric_that_is_none() -> None:
+    code, _, err = rheos("metrics", "job", "--metric", "row_in")
     assert code == 2
-    assert "there is no figure 'row_in'" in err
+    assert "there is no metric 'row_in'" in err
     assert "rows_in" in err
 
 
@@ -53,12 +53,12 @@ def test_as_json() -> None:
     shown = json.loads(rheos("metrics", "job", "--json")[1])
     assert (shown["job"], shown["attempt"]) == ("job", 2)
     assert shown["figures"]["restarts"]["readings"] == [{"cause": "TransportError", "value": 1}]
-    one = json.loads(rheos("metrics", "job", "--figure", "sent_bytes", "--json")[1])
+    one = json.loads(rheos("metrics", "job", "--metric", "sent_bytes", "--json")[1])
     assert one["readings"] == [{"edge": "0", "subtask": "0", "value": 4096, "per_s": 512.0}]
 
 
 def test_what_they_were() -> None:
-    code, out, _ = rheos("metrics", "job", "--history", "--figure", "rows_in")
+    code, out, _ = rheos("metrics", "job", "--history", "--metric", "rows_in")
     assert code == 0
     assert [line.split() for line in out.splitlines()] == [
         ["time", "of", "rows_in", "map-1"],
@@ -75,7 +75,7 @@ def test_what_they_were_of_a_job_that_does_not_run(tmp_path: Path, kept: str) ->
     assert code == 2
     assert "no checkpoint directory" in err
     segment = HistorySegment("daily-visits", "fine", 10_000, ["cpu_ms"], [1_700_000_000_000], [[5.0]])
-    path = segment_path("daily-visits/figures", Grain.FINE, 1_700_000_000_000)
+    path = segment_path("daily-visits/metrics", Grain.FINE, 1_700_000_000_000)
     open_store(kept).put(path, encode_segment(path, segment))
     code, out, _ = rheos("metrics", "Daily visits", "--checkpoint-dir", kept)
     assert (code, out.splitlines()[-1].split()[0]) == (0, "2023-11-14T22:13:20Z")

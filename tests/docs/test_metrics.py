@@ -1,4 +1,4 @@
-"""The page of figures has the table that the declarations make.
+"""The page of metrics has the table that the declarations make.
 
 To write it anew: python -m tests.docs.test_metrics
 """
@@ -8,26 +8,26 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rheos.core.metrics.figures import FIGURES, Figure, Kind
+from rheos.core.metrics.declarations import METRICS, Kind, Metric
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
-TABLE = re.compile(r"(?<=<!-- figures: made by tests/docs/test_metrics.py -->\n).*?(?=<!-- end)", re.S)
+TABLE = re.compile(r"(?<=<!-- metrics: made by tests/docs/test_metrics.py -->\n).*?(?=<!-- end)", re.S)
 
 
 def table() -> str:
-    lines = ["| figure | unit | kind | labels | what it is | in Flink |", "|---|---|---|---|---|---|"]
-    return "\n".join([*lines, *map(line, FIGURES.values())]) + "\n"
+    lines = ["| metric | unit | kind | labels | what it is | in Flink |", "|---|---|---|---|---|---|"]
+    return "\n".join([*lines, *map(line, METRICS.values())]) + "\n"
 
 
-def line(figure: Figure) -> str:
-    merged = f", {figure.across.value}" if figure.kind is Kind.GAUGE and figure.scope.of_subtask else ""
-    labels = ", ".join(figure.scope.labels) or "the job"
-    flink = f"`{figure.flink}`" if figure.flink else ""
-    cells = (f"`{figure.name}`", figure.unit.value, figure.kind.value + merged, labels, figure.meaning)
+def line(metric: Metric) -> str:
+    merged = f", {metric.across.value}" if metric.kind is Kind.GAUGE and metric.scope.of_subtask else ""
+    labels = ", ".join(metric.scope.labels) or "the job"
+    flink = f"`{metric.flink}`" if metric.flink else ""
+    cells = (f"`{metric.name}`", metric.unit.value, metric.kind.value + merged, labels, metric.meaning)
     return f"| {' | '.join(cells)} | {flink} |"
 
 
-def test_the_page_lists_every_figure() -> None:
+def test_the_page_lists_every_metric() -> None:
     assert TABLE.findall(PAGE.read_text()) == [table()], "write it: python -m tests.docs.test_metrics"
 
 

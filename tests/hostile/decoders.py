@@ -36,13 +36,13 @@ from rheos.ops.control import commands
 from rheos.ops.control.processes import this_process
 from rheos.runtimes.continuous import control
 from rheos.runtimes.job_operations import JOB_OPERATIONS, ProfileSubtask, TakeSavepoint
-from tests.cli.stand_ins import FIGURES, HISTORY, STATUS, outline
+from tests.cli.stand_ins import HISTORY, METRICS, STATUS, outline
 from tests.formats.examples import EXAMPLES
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
 _ROOT = "/checkpoints/job/staged/rows"
 _JOB = JobId("job")
-_HISTORY = "job/figures/fine-0000000000000001.json"
+_HISTORY = "job/metrics/fine-0000000000000001.json"
 
 
 def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callable[[bytes], Any]:
@@ -232,7 +232,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         ],
         "answer": [
             pack(commands.Returned(STATUS)),
-            pack(commands.Returned(FIGURES)),
+            pack(commands.Returned(METRICS)),
             pack(commands.Returned(HISTORY)),
             pack(commands.Returned(outline())),
             pack(commands.Refused(error=failure)),

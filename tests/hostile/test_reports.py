@@ -1,4 +1,4 @@
-"""What a worker reports of its figures is not taken where it cannot be: it would be kept and shown."""
+"""What a worker reports of its metrics is not taken where it cannot be: it would be kept and shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from tests.cli.stand_ins import STATUS
 from tests.runtimes.driver.test_master import Target, plan_of
@@ -65,8 +65,8 @@ def test_a_true_report_is_taken() -> None:
         (changed(gauges={"map/": 3.0}), "no operator for 'map/'"),
         (changed(counters={"map/" + "x" * (MAX_NAME + 1): 3}), "no operator for 'map/xx"),
         (changed(accumulated={"map/x": Accumulated(buckets=dict.fromkeys(range(5000), 1))}), "buckets"),
-        (with_reading("spy_ms", (), 3), "no figure 'spy_ms'"),
-        (with_reading("uptime_s", (), 3), "no figure 'uptime_s'"),
+        (with_reading("spy_ms", (), 3), "no metric 'spy_ms'"),
+        (with_reading("uptime_s", (), 3), "no metric 'uptime_s'"),
         (with_reading("rows_in", (), 3), "1 labels"),
         (with_reading("memory_bytes", ("0",), 3), "0 labels"),
         (with_reading("sent_rows", ("8",), 3), "edge '8'"),
@@ -94,7 +94,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_refused_is_counted_and_changes_nothing() -> None:
     taken = SubtaskReports(plan_of(Target()))
-    keeper = FiguresKeeper(plan_of(Target()), JobId("job"), taken)
+    keeper = MetricsKeeper(plan_of(Target()), JobId("job"), taken)
     taken.begin(2)
     keeper.begin(Attempt(1), 0)
     before = keeper.now(STATUS, 0, 0).readings

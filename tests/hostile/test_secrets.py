@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import rheos as rh
 from rheos.cli.main import app
+from rheos.core.checkpoint.decision_log import text_of
 from rheos.core.checkpoint.events import ReadSavepoint
 from rheos.core.checkpoint.log_entries import Origin
-from rheos.core.checkpoint.story import text_of
 from rheos.core.errors import CheckpointError, ConfigurationError, unexpected
 from rheos.core.protocol.error_data import ErrorData, encode
 from rheos.core.protocol.ids import JobId

@@ -141,7 +141,7 @@ OWN_TEXT = {
     "servers.py",
     "soak.py",
 }
-"""Commands that print nothing but their own words and figures."""
+"""Commands that print nothing but their own words and metrics."""
 SAFE = re.compile(r"json\.dumps|printable_lines|printed\(|^'|^shown, |port\.url|server\.announcement")
 """JSON, what is printable, and texts of Rheos alone."""
 

@@ -138,7 +138,7 @@ def test_load_rises_and_falls_and_the_width_follows(loaded: Make) -> None:
     assert job.counts() == COUNTS
 
 
-def test_why_it_acted_is_in_the_status_and_the_story(loaded: Make) -> None:
+def test_why_it_acted_is_in_the_status_and_the_decisions(loaded: Make) -> None:
     job = loaded(lambda s: 3.0)
     world = job.world(ScalingBounds(1, 2), slots=8)
     job.run(world)
@@ -146,7 +146,7 @@ def test_why_it_acted_is_in_the_status_and_the_story(loaded: Make) -> None:
     assert scaling is not None
     assert (scaling.state, str(scaling.bounds)) == ("at_bound", "1 to 2")
     assert scaling.last_change == "1 to 2: its slots had 0% of their time left"
-    asked = [line for line in world.master.story() if "SavepointRequested" in line]
+    asked = [line for line in world.master.decisions() if "SavepointRequested" in line]
     assert len(asked) == 1
     assert "parallelism=2" in asked[0]
     assert "why=its slots had 0% of their time left" in asked[0]

@@ -1,4 +1,4 @@
-"""`rheos bench`: runs a benchmark and prints its figures; `rheos bench sql`: those of programs in SQL
+"""`rheos bench`: runs a benchmark and prints its metrics; `rheos bench sql`: those of programs in SQL
 beside the same with the API."""
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def checkpoints(
 @app.command()
 def metrics(
     job: Job,
-    figure: Annotated[
+    metric: Annotated[
         str | None,
         typer.Option(help="Print this one of each subtask, such as rows_in.", show_default=False),
     ] = None,
@@ -76,12 +76,12 @@ def metrics(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the figures of a running job: rows, back-pressure, watermarks, state, by operator."""
+    """Print the metrics of a running job: rows, back-pressure, watermarks, state, by operator."""
     from rheos.cli.metrics import show_history, show_metrics
 
     if history or checkpoint_dir is not None:
-        raise typer.Exit(show_history(job, figure, checkpoint_dir, json))
-    raise typer.Exit(show_metrics(job, figure, json))
+        raise typer.Exit(show_history(job, metric, checkpoint_dir, json))
+    raise typer.Exit(show_metrics(job, metric, json))
 
 
 class Monitoring(StrEnum):

@@ -39,7 +39,7 @@ def show_events(wanted: str, directory: str | None, most: int, as_json: bool) ->
 
 def show_trace(wanted: str) -> int:
     def show() -> int:
-        for line in JobClient(find(wanted)).story():
+        for line in JobClient(find(wanted)).decisions():
             say(line)
         return 0
 

@@ -13,47 +13,47 @@ from rich.text import Text
 from rheos.cli.jobs import console, find, plain_table, reported, size_text, time_text
 from rheos.connectors.files.listing import absolute
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import FIGURES, Figure, Unit
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import METRICS, Metric, Unit
 from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures, across_subtasks, figures_object
+from rheos.core.metrics.model import MetricsReport, across_subtasks, metrics_object
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.job_list import stored_figures
+from rheos.ops.control.job_list import stored_metrics
 
 _SHOWN_OF_HISTORY = tuple(
-    figure.name for figure in (f.SOURCE_ROWS, f.RESTARTS, f.CHECKPOINT_DURATION, f.CPU, f.MEMORY)
+    metric.name for metric in (f.SOURCE_ROWS, f.RESTARTS, f.CHECKPOINT_DURATION, f.CPU, f.MEMORY)
 )
 
 
-def show_metrics(wanted: str, figure: str | None, as_json: bool) -> int:
+def show_metrics(wanted: str, metric: str | None, as_json: bool) -> int:
     def show() -> int:
-        one = None if figure is None else _figure(figure)
-        figures = JobClient(find(wanted)).figures()
+        one = None if metric is None else _metric(metric)
+        metrics = JobClient(find(wanted)).metrics()
         if as_json:
-            shown = figures_object(figures)
+            shown = metrics_object(metrics)
             if one is not None:
                 shown = shown["figures"].get(one.name, {})
             print(json.dumps(shown, indent=2))
         elif one is not None:
-            console().print(figure_table(one, figures))
+            console().print(metric_table(one, metrics))
         else:
-            for table in (operators_table(figures), slots_table(figures)):
+            for table in (operators_table(metrics), slots_table(metrics)):
                 console().print(table)
         return 0
 
     return reported(show)
 
 
-def show_history(wanted: str, figure: str | None, directory: str | None, as_json: bool) -> int:
+def show_history(wanted: str, metric: str | None, directory: str | None, as_json: bool) -> int:
     def show() -> int:
-        one = None if figure is None else _figure(figure)
+        one = None if metric is None else _metric(metric)
         if directory is None:
             view = JobClient(find(wanted)).history()
         else:
-            view = stored_figures(wanted, absolute(directory))
+            view = stored_metrics(wanted, absolute(directory))
         if as_json:
             print(json.dumps(msgspec.to_builtins(view), indent=2))
         else:
@@ -63,11 +63,11 @@ def show_history(wanted: str, figure: str | None, directory: str | None, as_json
     return reported(show)
 
 
-def history_table(view: HistoryView, figure: Figure | None) -> Table:
-    """A row for each moment, the coarse ones first; a column for each series of the figure."""
-    shown = _SHOWN_OF_HISTORY if figure is None else (figure.name,)
+def history_table(view: HistoryView, metric: Metric | None) -> Table:
+    """A row for each moment, the coarse ones first; a column for each series of the metric."""
+    shown = _SHOWN_OF_HISTORY if metric is None else (metric.name,)
     series = sorted(
-        {name for part in (view.coarse, view.fine) for name in part.series if _figure_of(name) in shown}
+        {name for part in (view.coarse, view.fine) for name in part.series if _metric_of(name) in shown}
     )
     table = plain_table("time", "of")
     for name in series:
@@ -76,70 +76,70 @@ def history_table(view: HistoryView, figure: Figure | None) -> Table:
         place = {name: n for n, name in enumerate(part.series)}
         for at_ms, row in zip(part.at_ms, part.values, strict=True):
             values = [row[place[name]] if name in place else None for name in series]
-            cells = [_number(FIGURES[_figure_of(n)], v) for n, v in zip(series, values, strict=True)]
+            cells = [_number(METRICS[_metric_of(n)], v) for n, v in zip(series, values, strict=True)]
             table.add_row(*map(Text, [time_text(at_ms), duration_text(part.period_ms), *cells]))
     return table
 
 
-def _figure_of(series: str) -> str:
+def _metric_of(series: str) -> str:
     return series.partition("\t")[0]
 
 
-def _figure(name: str) -> Figure:
-    found = FIGURES.get(name)
+def _metric(name: str) -> Metric:
+    found = METRICS.get(name)
     if found is None:
-        near = get_close_matches(name, FIGURES) or list(FIGURES)
-        raise ConfigurationError(f"there is no figure {name!r}", hint=f"name one: {', '.join(near)}")
+        near = get_close_matches(name, METRICS) or list(METRICS)
+        raise ConfigurationError(f"there is no metric {name!r}", hint=f"name one: {', '.join(near)}")
     return found
 
 
-def operators_table(figures: JobFigures) -> Table:
+def operators_table(metrics: MetricsReport) -> Table:
     """A row for each operator, over all subtasks. Times are those of its chain."""
-    found = {(r.figure, r.at): r for r in across_subtasks(figures.readings)}
-    chain_of = {op: chain for chain, ops in figures.chains.items() for op in ops}
-    subtasks = max((len({r.at[-1] for r in figures.of(f.BUSY)}), 1))
+    found = {(r.metric, r.at): r for r in across_subtasks(metrics.readings)}
+    chain_of = {op: chain for chain, ops in metrics.chains.items() for op in ops}
+    subtasks = max((len({r.at[-1] for r in metrics.of(f.BUSY)}), 1))
     table = plain_table("operator")
     for heading in ("rows in", "/s", "rows out", "/s", "busy", "blocked", "lag", "state", "keys"):
         table.add_column(heading, justify="right")
-    for id, name in figures.operators.items():
+    for id, name in metrics.operators.items():
         cells = []
-        for figure in (f.ROWS_IN, f.ROWS_OUT):
-            reading = found.get((figure.name, (id,)))
-            cells += [_value(figure, reading), _rate(reading)]
-        for figure in (f.BUSY, f.BLOCKED):
-            cells.append(_share(found.get((figure.name, (chain_of.get(id, ""),))), subtasks))
-        for figure in (f.WATERMARK_LAG, f.STATE_BYTES, f.KEYS):
-            cells.append(_value(figure, found.get((figure.name, (id,)))))
+        for metric in (f.ROWS_IN, f.ROWS_OUT):
+            reading = found.get((metric.name, (id,)))
+            cells += [_value(metric, reading), _rate(reading)]
+        for metric in (f.BUSY, f.BLOCKED):
+            cells.append(_share(found.get((metric.name, (chain_of.get(id, ""),))), subtasks))
+        for metric in (f.WATERMARK_LAG, f.STATE_BYTES, f.KEYS):
+            cells.append(_value(metric, found.get((metric.name, (id,)))))
         table.add_row(*map(Text, [name, *cells]))
     return table
 
 
-def slots_table(figures: JobFigures) -> Table:
+def slots_table(metrics: MetricsReport) -> Table:
     """A row for each subtask."""
-    found = {(r.figure, r.at): r for r in figures.readings}
+    found = {(r.metric, r.at): r for r in metrics.readings}
     columns = (f.SLOT_BUSY, f.SLOT_BLOCKED, f.CPU, f.GC_TIME, f.MEMORY, f.SYNC, f.ALIGN, f.ASYNC)
     table = plain_table("subtask")
     for heading in ("busy", "blocked", "processor", "collector", "memory", "sync", "align", "async"):
         table.add_column(heading, justify="right")
-    places = {r.at for r in figures.readings if FIGURES[r.figure].scope is f.Scope.SUBTASK}
+    places = {r.at for r in metrics.readings if METRICS[r.metric].scope is f.Scope.SUBTASK}
     for at in sorted(places, key=lambda at: int(at[0])):
-        readings = [(figure, found.get((figure.name, at))) for figure in columns]
+        readings = [(metric, found.get((metric.name, at))) for metric in columns]
         cells = [
-            _share(reading, 1) if figure.kind is f.Kind.COUNTER else _value(figure, reading)
-            for figure, reading in readings
+            _share(reading, 1) if metric.kind is f.Kind.COUNTER else _value(metric, reading)
+            for metric, reading in readings
         ]
         table.add_row(*map(Text, [*at, *cells]))
     return table
 
 
-def figure_table(figure: Figure, figures: JobFigures) -> Table:
-    """A row for each reading of one figure."""
-    table = plain_table(*figure.scope.labels)
-    table.add_column(figure.name, justify="right")
+def metric_table(metric: Metric, metrics: MetricsReport) -> Table:
+    """A row for each reading of one metric."""
+    table = plain_table(*metric.scope.labels)
+    table.add_column(metric.name, justify="right")
     table.add_column("/s", justify="right")
-    for reading in figures.of(figure):
-        labels = _named(figure.scope.labels, reading.at, figures.operators)
-        table.add_row(*map(Text, [*labels, _value(figure, reading), _rate(reading)]))
+    for reading in metrics.of(metric):
+        labels = _named(metric.scope.labels, reading.at, metrics.operators)
+        table.add_row(*map(Text, [*labels, _value(metric, reading), _rate(reading)]))
     return table
 
 
@@ -151,22 +151,22 @@ def _named(labels: Sequence[str], at: Sequence[str], operators: Mapping[str, str
     ]
 
 
-def _value(figure: Figure, reading: Reading | None) -> str:
+def _value(metric: Metric, reading: Reading | None) -> str:
     if reading is None:
         return ""
     value = reading.value
     if not isinstance(value, Accumulated):
-        return _number(figure, value)
+        return _number(metric, value)
     if not value.buckets:
         return f"n {value.n:,}, total {value.total:,g}"
     spread = ", ".join(f"p{q * 100:g} {value.quantile(q):,.3g}" for q in (0.5, 0.99))
     return f"n {value.n:,}, {spread}"
 
 
-def _number(figure: Figure, value: float | None) -> str:
+def _number(metric: Metric, value: float | None) -> str:
     if value is None:
         return ""
-    match figure.unit:
+    match metric.unit:
         case Unit.BYTES:
             return size_text(int(value))
         case Unit.MS:

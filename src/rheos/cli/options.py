@@ -133,7 +133,7 @@ OtlpUrl = Annotated[
     typer.Option(
         "--otlp",
         metavar="URL",
-        help="The collector of OpenTelemetry that the jobs' figures are sent to, such as "
+        help="The collector of OpenTelemetry that the jobs' metrics are sent to, such as "
         "http://127.0.0.1:4318. Needs rheos\\[opentelemetry].",
         show_default=False,
     ),

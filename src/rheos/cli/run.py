@@ -18,7 +18,7 @@ from rheos.cli.failures import FAILED, report
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.cli.terminal import Terminal, say_lines
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.ops.control.job_logs import LogStream
 from rheos.ops.control.metrics_port import MetricsPort
 from rheos.ops.control.otlp_export import OtlpExport
@@ -32,7 +32,7 @@ class Watched:
     """By whom the jobs are watched while they run."""
 
     metrics_port: str | None = None
-    """Where Prometheus asks for their figures."""
+    """Where Prometheus asks for their metrics."""
     otlp: str | None = None
     """The collector of OpenTelemetry that these are sent to."""
     dashboard: DashboardConfig | None = None
@@ -44,17 +44,17 @@ class Watched:
     def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
         """Until `beside` ends. Raises ConfigurationError."""
 
-        def figures() -> list[JobFigures]:
-            return [job.figures() for job in jobs]
+        def metrics() -> list[MetricsReport]:
+            return [job.metrics() for job in jobs]
 
         if self.log_json:
             beside.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
-            port = MetricsPort(self.metrics_port, figures, self.metrics_names)
+            port = MetricsPort(self.metrics_port, metrics, self.metrics_names)
             beside.callback(port.close)
-            print(f"figures for Prometheus: {port.url}", file=sys.stderr)
+            print(f"metrics for Prometheus: {port.url}", file=sys.stderr)
         if self.otlp is not None:
-            beside.callback(OtlpExport(self.otlp, figures).close)
+            beside.callback(OtlpExport(self.otlp, metrics).close)
         if self.dashboard is not None:
             server = DashboardServer(self.dashboard)
             beside.callback(server.close)

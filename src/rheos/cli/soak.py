@@ -46,7 +46,7 @@ def soak(settings: SoakSettings, as_json: bool) -> int:
 
 
 def line(minute: Minute) -> str:
-    """A minute's figures, under the columns."""
+    """A minute's metrics, under the columns."""
     mib = 2**20
     cells = (
         f"{minute.number}",

@@ -171,15 +171,15 @@ def final_table(status: JobStatus) -> Group:
     table.add_column("records out", justify="right")
     table.add_column("counted")
     for operator in status.operators:
-        counted = ", ".join(_figures(operator))
+        counted = ", ".join(_metrics(operator))
         table.add_row(
             Text(operator.name), f"{operator.records_in:,}", f"{operator.records_out:,}", Text(counted)
         )
     return Group(head, table) if status.operators else Group(head)
 
 
-def _figures(operator: OperatorStatus) -> Iterator[str]:
-    """What it has counted, what its function has added up, and what that shows."""
+def _metrics(operator: OperatorStatus) -> Iterator[str]:
+    """Yield its counters, and the accumulators and gauges of its function."""
     for name, count in sorted(operator.counters.items()):
         yield f"{name} {count:,}"
     for name, added in sorted(operator.accumulated.items()):

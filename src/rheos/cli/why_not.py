@@ -88,10 +88,10 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Why
     span = None if window is None else _span(window)
     record = find(job)
     client = JobClient(record)
-    figures = client.figures()
-    held = held_back(client.plan(), figures, client.history(), operator)
+    metrics = client.metrics()
+    held = held_back(client.plan(), metrics, client.history(), operator)
     kept, why = _kept(record, held, key)
-    return WhyNot(figures.at_ms, held, key, kept, why, _due(span, held, kept))
+    return WhyNot(metrics.at_ms, held, key, kept, why, _due(span, held, kept))
 
 
 def _span(window: str) -> tuple[int, int | None]:

@@ -109,7 +109,7 @@ class JobConfig:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The uids of operators in the program, by those that they had when state was stored."""
     history: HistoryConfig | None = field(default_factory=HistoryConfig)
-    """How its figures are kept; None keeps none."""
+    """How its metrics are kept; None keeps none."""
     log_level: int | None = 20
     """What its workers log from this level of Python's logging on is kept; None keeps nothing."""
     scaling: ScalingBounds | None = None
@@ -311,7 +311,7 @@ class JobStatus:
 
     @property
     def summary(self) -> str:
-        """The name, the state and the most important figures, in one line."""
+        """The name, the state and the most important metrics, in one line."""
         parts = [
             f"{self.name!r} {self.state.value} for {self.running_s:.1f} s",
             f"{self.records_per_s:,.0f} records/s",

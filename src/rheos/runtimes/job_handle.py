@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from rheos.core.errors import RheosError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.job import JobConfig, JobResult, JobStatus
 from rheos.runtimes.job_operations import JobMethods
@@ -38,7 +39,7 @@ class JobHandle(JobMethods, ABC):
         """Stop the job: no further output is committed. Return when it has stopped."""
 
     @abstractmethod
-    def figures(self) -> JobFigures:
+    def metrics(self) -> MetricsReport:
         """Return all metrics of the job as they are now, by operator, subtask and edge."""
 
     def take_collected(self) -> Mapping[str, pa.Table]:
@@ -46,6 +47,21 @@ class JobHandle(JobMethods, ABC):
         that are complete; they are no longer part of the result. A job that takes no checkpoints has
         none before its end."""
         return {}
+
+    def figures(self) -> MetricsReport:
+        """Deprecated name of `metrics`."""
+        _warn_of_renaming("figures", "metrics")
+        return self.metrics()
+
+    def story(self) -> Sequence[str]:
+        """Deprecated name of `decisions`."""
+        _warn_of_renaming("story", "decisions")
+        return self.decisions()
+
+
+def _warn_of_renaming(old: str, new: str) -> None:
+    what = f"JobHandle.{old}() is called JobHandle.{new}() now"
+    warnings.warn(what, DeprecationWarning, stacklevel=3)
 
 
 class WithoutCheckpoints(JobHandle):

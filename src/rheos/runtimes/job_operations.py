@@ -40,7 +40,7 @@ from rheos.runtimes.operation_contract import (
 if TYPE_CHECKING:
     from rheos.core.metrics.event_log import JobEvent
     from rheos.core.metrics.history_files import HistoryView
-    from rheos.core.metrics.model import JobFigures
+    from rheos.core.metrics.model import MetricsReport
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
@@ -73,14 +73,14 @@ class GetStatus(JobOperation["JobStatus"], frozen=True):
         return job.handle.status()
 
 
-class GetFigures(JobOperation["JobFigures"], frozen=True):
+class GetMetrics(JobOperation["MetricsReport"], frozen=True):
     """All metrics as they are now, by operator, subtask and edge."""
 
     name = "figures"
     faces = NOWHERE
 
-    def of_job(self, job: AskedJob) -> JobFigures:
-        return job.handle.figures()
+    def of_job(self, job: AskedJob) -> MetricsReport:
+        return job.handle.metrics()
 
 
 class GetPlan(JobOperation["PlanOutline"], frozen=True):
@@ -144,14 +144,14 @@ class GetEvents(DriverOperation["Sequence[JobEvent]"], frozen=True):
         return ()
 
 
-class GetStory(DriverOperation[Sequence[str]], frozen=True):
+class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
     """The protocol trace, for developers: which event of the driver led to which actions."""
 
     name = "story"
     faces = ONLY_REST
 
     def carry_out(self, job: DrivenJob) -> Sequence[str]:
-        return job.master.story()
+        return job.master.decisions()
 
     def nothing(self) -> Sequence[str]:
         return ()
@@ -306,13 +306,13 @@ def _no_savepoints() -> ConfigurationError:
 
 JOB_OPERATIONS: Operations = (
     GetStatus,
-    GetFigures,
+    GetMetrics,
     GetPlan,
     GetSettings,
     GetCheckpoints,
     GetHistory,
     GetEvents,
-    GetStory,
+    GetDecisions,
     TakeSavepoint,
     StopJob,
     RescaleJob,
@@ -329,12 +329,20 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     """Return the type of the operation's answer, which its handler declares."""
     from rheos.core.metrics.event_log import JobEvent
     from rheos.core.metrics.history_files import HistoryView
-    from rheos.core.metrics.model import JobFigures
+    from rheos.core.metrics.model import MetricsReport
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
 
-    answers = (JobEvent, HistoryView, JobFigures, PlanOutline, StackProfile, CheckpointInfo, JobStatus)
+    answers = (
+        JobEvent,
+        HistoryView,
+        MetricsReport,
+        PlanOutline,
+        StackProfile,
+        CheckpointInfo,
+        JobStatus,
+    )
     handler = operation.carry_out if issubclass(operation, DriverOperation) else operation.of_job
     return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
 
@@ -414,7 +422,7 @@ class JobMethods:
         """Return the event log, the newest first: what happened under all drivers of the job."""
         return self.ask(GetEvents())
 
-    def story(self) -> Sequence[str]:
+    def decisions(self) -> Sequence[str]:
         """Return the protocol trace of this driver, for developers: which event led to which actions, a
         line each, the oldest first; the last thousand."""
-        return self.ask(GetStory())
+        return self.ask(GetDecisions())

@@ -50,7 +50,7 @@ class Committer:
     stable: bool = True
     done: bool = False
     error: RheosError | None = None
-    story: list[Action] = field(default_factory=list)
+    decisions: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.commits = EpochCommits(self.name, self.if_unknown)
@@ -120,7 +120,7 @@ class Committer:
     def _take(self, go: object) -> None:
         try:
             self.next = go()  # type: ignore[operator]
-            self.story.append(self.next)
+            self.decisions.append(self.next)
         except StopIteration:
             self.next, self.done = None, True
         except RheosError as error:
@@ -136,7 +136,7 @@ def world(*staged: int) -> tuple[SimulatedBroker, Folder]:
 def test_epochs_are_written_in_their_order_each_in_a_transaction_with_its_number() -> None:
     broker, folder = world(4, 7)
     done = Committer(broker, folder, "w", [4, 7]).run()
-    assert done.story == [
+    assert done.decisions == [
         Fence(),
         ReadMark(),
         *(Write(4), Commit(4), Settle(4)),
@@ -151,7 +151,7 @@ def test_the_next_epochs_need_no_look_at_the_mark() -> None:
     task = Committer(broker, folder, "w", [1]).run()
     task.ask([1, 2])
     task.run()
-    assert task.story[5:] == [Settle(1), Write(2), Commit(2), Settle(2)]
+    assert task.decisions[5:] == [Settle(1), Write(2), Commit(2), Settle(2)]
     assert broker.topic == [("w", 1), ("w", 2)]
 
 
@@ -162,7 +162,7 @@ def test_what_was_committed_by_another_is_only_settled() -> None:
         task.step()
     assert broker.topic == [("w", 1)]
     recovery = Committer(broker, folder, "w", [1]).run()
-    assert recovery.story == [Fence(), ReadMark(), Settle(1)]
+    assert recovery.decisions == [Fence(), ReadMark(), Settle(1)]
     assert broker.topic == [("w", 1)]
 
 
@@ -222,7 +222,7 @@ def test_a_zombie_that_comes_late_finds_the_mark() -> None:
     broker, folder = world(1)
     zombie = Committer(broker, folder, "w", [1])
     Committer(broker, folder, "w", [1]).run()
-    assert zombie.run().story == [Fence(), ReadMark(), Settle(1)]
+    assert zombie.run().decisions == [Fence(), ReadMark(), Settle(1)]
     assert broker.topic == [("w", 1)]
 
 
@@ -246,7 +246,7 @@ def test_what_fails_again_and_again_fails_the_commit() -> None:
     while not task.over:
         task.step(fails="before")
     assert task.error is LOST
-    assert [a for a in task.story if isinstance(a, Pause)] == [Pause(ms) for ms in PAUSES_MS]
+    assert [a for a in task.decisions if isinstance(a, Pause)] == [Pause(ms) for ms in PAUSES_MS]
     assert broker.topic == []
 
 
@@ -265,7 +265,7 @@ def test_where_the_mark_has_expired_the_note_says_what_was_committed() -> None:
     broker, folder = world(1)
     Committer(broker, folder, "w", [1]).run()
     broker.expire("w")
-    assert Committer(broker, folder, "w", [1]).run().story == [Settle(1)]
+    assert Committer(broker, folder, "w", [1]).run().decisions == [Settle(1)]
     assert broker.topic == [("w", 1)]
 
 

@@ -179,11 +179,11 @@ def test_a_zombie_is_fenced_and_one_that_comes_late_finds_it_done(
     driver = sink.committer()
     assert driver is not None
     carry_out = Transactions._carry_out
-    story: list[Action] = []
+    decisions: list[Action] = []
 
     def sleeps_before_it_commits(self: Transactions, action: Action, *rest: Any) -> Any:
-        story.append(action)
-        if isinstance(action, Commit) and story.count(action) == 1:
+        decisions.append(action)
+        if isinstance(action, Commit) and decisions.count(action) == 1:
             with monkeypatch.context() as awake:
                 awake.setattr(Transactions, "_carry_out", carry_out)
                 driver.commit(committables)
@@ -191,7 +191,7 @@ def test_a_zombie_is_fenced_and_one_that_comes_late_finds_it_done(
 
     monkeypatch.setattr(Transactions, "_carry_out", sleeps_before_it_commits)
     _commit(zombie, committables)  # Fenced; it looks again, and finds the mark.
-    assert story.count(Commit(1)) == 1
+    assert decisions.count(Commit(1)) == 1
     assert seen(kafka_broker, topic) == [1, 2]
     zombie.close()
 

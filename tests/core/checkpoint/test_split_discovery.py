@@ -333,7 +333,7 @@ def test_in_an_attempt_each_split_is_announced_once_in_one_order(
         split_discovery.MAX_SPLITS = before
 
 
-def test_a_story_tells_what_was_found_and_not_that_nothing_was() -> None:
+def test_a_decisions_tells_what_was_found_and_not_that_nothing_was() -> None:
     shape = replace(SHAPE, watched={FOLDER: WatchedSource(EVERY_MS)}, parallelism=1)
     coordinator = Coordinator(JobId("job"), "me", CONFIG, shape)
     coordinator.handle(Start(), 0)
@@ -344,10 +344,12 @@ def test_a_story_tells_what_was_found_and_not_that_nothing_was() -> None:
         AttemptRunning(Attempt(1)),
     ):
         coordinator.handle(event, 0)
-    known = len(coordinator.story())
+    known = len(coordinator.decisions())
     for now_ms, ids in ((0, ""), (EVERY_MS, ""), (2 * EVERY_MS, "a")):
         assert ListSplits(FOLDER) in coordinator.handle(Tick(), now_ms)
         coordinator.handle(SplitsListed(FOLDER, tuple(map(Split, ids))), now_ms)
-    told = [str(chapter) for chapter in coordinator.story()[known:] if "Trigger" not in str(chapter)]
+    told = [
+        str(decision) for decision in coordinator.decisions()[known:] if "Trigger" not in str(decision)
+    ]
     assert len(told) == 1
     assert "SplitsFound" in told[0]

@@ -63,7 +63,7 @@ def units(precision: int) -> st.SearchStrategy[int]:
 def columns(draw: st.DrawFn) -> tuple[pl.Series, Digits]:
     precision, scale = draw(digits())
     drawn = draw(st.lists(st.none() | units(precision), min_size=6, max_size=6))
-    values = [None if each is None else Decimal((each < 0, _figures(each), -scale)) for each in drawn]
+    values = [None if each is None else Decimal((each < 0, _metrics(each), -scale)) for each in drawn]
     return pl.Series(values, dtype=pl.Decimal(precision, scale)), (precision, scale)
 
 
@@ -78,7 +78,7 @@ def operands(draw: st.DrawFn) -> tuple[pl.Series, Digits]:
     return pl.Series(values, dtype=kind), (width, 0)
 
 
-def _figures(whole: int) -> tuple[int, ...]:
+def _metrics(whole: int) -> tuple[int, ...]:
     return tuple(map(int, str(abs(whole))))
 
 

@@ -1,4 +1,4 @@
-"""The history: moments of figures, rolled up, in rings; and as files of a store that fails."""
+"""The history: moments of metrics, rolled up, in rings; and as files of a store that fails."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.metrics.figures import FIGURES, Kind, Merge
+from rheos.core.metrics.declarations import METRICS, Kind, Merge
 from rheos.core.metrics.history import (
     MAX_SERIES,
-    FiguresHistory,
-    FiguresMoment,
     HistoryConfig,
+    MetricsHistory,
+    MetricsMoment,
     MomentMaker,
     columns,
     moments_of,
@@ -31,7 +31,7 @@ from rheos.core.metrics.history_files import (
     segment_path,
     stale_segments,
 )
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.readings import Reading
@@ -39,21 +39,21 @@ from rheos.runtimes.driver.history import HistoryKeeper, stored_history
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
-from tests.cli.stand_ins import FIGURES as SHOWN
+from tests.cli.stand_ins import METRICS as SHOWN
 
 CONFIG = HistoryConfig(fine_ms=100)
 JOB = JobId("job")
 
 
-def figures(at_ms: int, *readings: Reading) -> JobFigures:
+def metrics(at_ms: int, *readings: Reading) -> MetricsReport:
     return msgspec.structs.replace(SHOWN, at_ms=at_ms, readings=list(readings))
 
 
-def counted(at_ms: int, *rows: int) -> JobFigures:
-    return figures(at_ms, *(Reading("rows_in", ("m", str(n)), r) for n, r in enumerate(rows)))
+def counted(at_ms: int, *rows: int) -> MetricsReport:
+    return metrics(at_ms, *(Reading("rows_in", ("m", str(n)), r) for n, r in enumerate(rows)))
 
 
-def moment_of(maker: MomentMaker, shown: JobFigures) -> FiguresMoment:
+def moment_of(maker: MomentMaker, shown: MetricsReport) -> MetricsMoment:
     return maker.moment(shown, shown.at_ms * 1000)
 
 
@@ -83,40 +83,40 @@ def test_of_a_histogram_it_is_what_was_added_since() -> None:
     maker, took = MomentMaker(), Distribution()
     for number in [1.0] * 50:
         took.add(number)
-    moment_of(maker, figures(0, Reading("checkpoint_duration_ms", (), took.value)))
+    moment_of(maker, metrics(0, Reading("checkpoint_duration_ms", (), took.value)))
     for number in [800.0] * 5:
         took.add(number)
-    later = moment_of(maker, figures(1000, Reading("checkpoint_duration_ms", (), took.value)))
+    later = moment_of(maker, metrics(1000, Reading("checkpoint_duration_ms", (), took.value)))
     assert later.numbers()["checkpoint_duration_ms\tp50"] == pytest.approx(800, rel=0.03)
     assert (
-        moment_of(maker, figures(2000, Reading("checkpoint_duration_ms", (), took.value))).numbers()
+        moment_of(maker, metrics(2000, Reading("checkpoint_duration_ms", (), took.value))).numbers()
         == {}
     )
 
 
 def test_a_moment_is_bounded_and_keeps_what_is_declared_first() -> None:
     many = [Reading("gauge", ("o", str(n), "0"), n) for n in range(2 * MAX_SERIES)]
-    moment = moment_of(MomentMaker(), figures(0, *many, Reading("parallelism", (), 2)))
+    moment = moment_of(MomentMaker(), metrics(0, *many, Reading("parallelism", (), 2)))
     assert len(moment.series) == MAX_SERIES
     assert "parallelism" in moment.series
 
 
 # --- rolling up ---------------------------------------------------------------------------------------
 
-GAUGES = [figure for figure in FIGURES.values() if figure.kind is Kind.GAUGE]
+GAUGES = [metric for metric in METRICS.values() if metric.kind is Kind.GAUGE]
 VALUES = st.dictionaries(
-    st.sampled_from([figure.name for figure in GAUGES]), st.floats(-1e6, 1e6), max_size=4
+    st.sampled_from([metric.name for metric in GAUGES]), st.floats(-1e6, 1e6), max_size=4
 )
 
 
 @given(st.lists(VALUES, min_size=1, max_size=9))
-def test_many_moments_become_one_as_each_figure_says(drawn: list[dict[str, float]]) -> None:
-    rolled = rolled_up([FiguresMoment.of(n, values) for n, values in enumerate(drawn)])
+def test_many_moments_become_one_as_each_metric_says(drawn: list[dict[str, float]]) -> None:
+    rolled = rolled_up([MetricsMoment.of(n, values) for n, values in enumerate(drawn)])
     assert rolled.at_ms == len(drawn) - 1
     assert rolled.numbers().keys() == {name for values in drawn for name in values}
     for name, value in rolled.numbers().items():
         found = [values[name] for values in drawn if name in values]
-        match FIGURES[name].over:
+        match METRICS[name].over:
             case Merge.MEAN:
                 assert value == pytest.approx(sum(found) / len(found))
             case Merge.MOST:
@@ -124,15 +124,15 @@ def test_many_moments_become_one_as_each_figure_says(drawn: list[dict[str, float
             case Merge.LAST:
                 assert value == found[-1]
             case other:
-                pytest.fail(f"no figure is merged by {other}")
+                pytest.fail(f"no metric is merged by {other}")
 
 
 @given(st.lists(st.integers(1, 3000), max_size=300), st.integers(0, 10_000))
 def test_rings_are_bounded_and_a_period_is_rolled_up_once(steps: list[int], at_ms: int) -> None:
-    history, taken = FiguresHistory(CONFIG), 0
+    history, taken = MetricsHistory(CONFIG), 0
     for step in steps:
         at_ms += step
-        history.add(FiguresMoment.of(at_ms, {"uptime_s": 1.0}))
+        history.add(MetricsMoment.of(at_ms, {"uptime_s": 1.0}))
         taken += 1
     periods = {moment.at_ms // CONFIG.coarse_ms for moment in history.coarse}
     assert len(periods) == len(history.coarse) <= CONFIG.coarse_moments
@@ -147,11 +147,11 @@ def test_rings_are_bounded_and_a_period_is_rolled_up_once(steps: list[int], at_m
 
 @given(st.lists(VALUES, max_size=5))
 def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
-    moments = [FiguresMoment.of(n, values) for n, values in enumerate(drawn)]
+    moments = [MetricsMoment.of(n, values) for n, values in enumerate(drawn)]
     series, rows = columns(moments)
     again = moments_of(series, [m.at_ms for m in moments], rows)
     assert [m.numbers() for m in again] == [m.numbers() for m in moments]
-    path = segment_path("job/figures", Grain.FINE, 5)
+    path = segment_path("job/metrics", Grain.FINE, 5)
     segment = HistorySegment.of("job", Grain.FINE, 100, moments)
     assert decode_segment(path, encode_segment(path, segment), "job") == segment
 
@@ -166,14 +166,14 @@ def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
 )
 def test_a_file_that_does_not_fit_is_refused(fields: dict[str, Any], why: str) -> None:
     segment = HistorySegment("job", "fine", 100, ["a", "b"], [1], [[1.0, None]])
-    path = segment_path("job/figures", Grain.FINE, 1)
+    path = segment_path("job/metrics", Grain.FINE, 1)
     data = encode_segment(path, msgspec.structs.replace(segment, **fields))
     with pytest.raises(UnrestorableError, match=why):
         decode_segment(path, data, "job")
 
 
 def test_only_what_is_too_old_or_too_many_goes_and_only_files_of_ours() -> None:
-    now_ms, folder = 10**12, "job/figures"
+    now_ms, folder = 10**12, "job/metrics"
     fresh = [segment_path(folder, Grain.FINE, now_ms - n) for n in range(MAX_FILES + 3)]
     old = segment_path(folder, Grain.FINE, now_ms - 400 * CONFIG.fine_ms)
     week = segment_path(folder, Grain.COARSE, now_ms - 400 * CONFIG.fine_ms)

@@ -1,4 +1,4 @@
-"""Readings become figures of a job: rates, one value for several subtasks, JSON."""
+"""Readings become metrics of a job: rates, one value for several subtasks, JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import FIGURES, Kind, Merge, Unit
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import METRICS, Kind, Merge, Unit
 from rheos.core.metrics.model import (
     across_subtasks,
     event_time_skew,
-    figures_object,
     growth_per_s,
     merged,
+    metrics_object,
     subtask_readings,
 )
 from rheos.core.protocol.accumulated import Accumulated
@@ -24,7 +24,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt
 from rheos.core.protocol.readings import Reading
 from rheos.core.task.traffic import Ran, TimeSpent
-from tests.cli.stand_ins import FIGURES as SHOWN
+from tests.cli.stand_ins import METRICS as SHOWN
 
 
 def report(at_s: float, rows: int, watermark_ms: int = 5, **more: object) -> Progress:
@@ -41,18 +41,18 @@ def report(at_s: float, rows: int, watermark_ms: int = 5, **more: object) -> Pro
 
 
 def values(readings: list[Reading]) -> dict[tuple[str, tuple[str, ...]], object]:
-    return {(r.figure, r.at): r.value for r in readings}
+    return {(r.metric, r.at): r.value for r in readings}
 
 
 def rates(readings: list[Reading]) -> dict[str, float | None]:
-    return {r.figure: r.per_s for r in readings}
+    return {r.metric: r.per_s for r in readings}
 
 
 def test_names_say_their_units() -> None:
     ends = {Unit.MS: "_ms", Unit.EPOCH_MS: "_ms", Unit.BYTES: "_bytes", Unit.SECONDS: "_s"}
-    for figure in FIGURES.values():
-        if figure.unit in ends:
-            assert figure.name.endswith(ends[figure.unit]), figure.name
+    for metric in METRICS.values():
+        if metric.unit in ends:
+            assert metric.name.endswith(ends[metric.unit]), metric.name
 
 
 def test_a_subtask_is_the_last_label_of_its_readings() -> None:
@@ -100,18 +100,18 @@ def test_one_number_stands_for_several(numbers: list[float], how: Merge) -> None
         assert one == numbers[-1]
 
 
-@given(NUMBERS, st.sampled_from([fig for fig in FIGURES.values() if fig.scope.of_subtask]))
-def test_subtasks_are_put_together_as_the_figure_says(numbers: list[float], figure: f.Figure) -> None:
-    place = tuple("x" for _ in figure.scope.labels[:-1])
-    made = [Reading(figure.name, (*place, str(i)), n, 1.0) for i, n in enumerate(numbers)]
-    if figure.kind is Kind.HISTOGRAM:
-        made = [Reading(r.figure, r.at, Accumulated(1, 1.0, 1.0, 1.0, {16: 1})) for r in made]
+@given(NUMBERS, st.sampled_from([fig for fig in METRICS.values() if fig.scope.of_subtask]))
+def test_subtasks_are_put_together_as_the_metric_says(numbers: list[float], metric: f.Metric) -> None:
+    place = tuple("x" for _ in metric.scope.labels[:-1])
+    made = [Reading(metric.name, (*place, str(i)), n, 1.0) for i, n in enumerate(numbers)]
+    if metric.kind is Kind.HISTOGRAM:
+        made = [Reading(r.metric, r.at, Accumulated(1, 1.0, 1.0, 1.0, {16: 1})) for r in made]
     (one,) = across_subtasks(made)
-    assert (one.figure, one.at) == (figure.name, place)
+    assert (one.metric, one.at) == (metric.name, place)
     if isinstance(one.value, Accumulated):
         assert one.value.n == one.value.buckets[16] == len(numbers)
     else:
-        assert one.value == merged(figure.across, numbers)
+        assert one.value == merged(metric.across, numbers)
         assert one.per_s == len(numbers)
 
 
@@ -122,7 +122,7 @@ def test_skew_is_that_of_all_splits_of_a_source_whatever_subtask_reads_them() ->
 
 
 def test_json_has_units_labels_and_quantiles() -> None:
-    shown = json.loads(json.dumps(figures_object(SHOWN)))
+    shown = json.loads(json.dumps(metrics_object(SHOWN)))
     assert shown["operators"] == {"source-1": "clicks", "map-1": "map"}
     assert shown["figures"]["rows_in"] == {
         "unit": "rows",

@@ -23,7 +23,7 @@ class Step:
 
 
 @dataclass
-class Story:
+class DecisionLog:
     user: int
     text: str
 

@@ -16,12 +16,12 @@ import pytest
 import rheos as rh
 import rheos.core.operators
 from rheos.core.errors import InputError
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.operators.bounds import BOUNDS
 from rheos.core.operators.contract import OperatorSpec
 from rheos.core.protocol.readings import Reading
 from rheos.core.state.key_limit import CountedLimit, KeyContents, KeyLimit
-from rheos.core.task.figures import _operator
+from rheos.core.task.slot_metrics import _operator
 
 FEW = 10
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -647,7 +647,7 @@ def numbers(**settings: Any) -> Any:
     return rh.generator(lambda block: {"n": block.index()}, **settings)
 
 
-def test_a_source_may_be_configured_otherwise_and_not_replaced() -> None:
+def test_a_source_may_be_conmetricd_otherwise_and_not_replaced() -> None:
     same = [(SAME, "source positions")]
     assert source_changes(numbers(count=9), numbers(count=99, rate_per_s=1)) == same
     jsonl = rh.files.source("in/*.jsonl", schema=pa.schema({"n": pa.int64()}))

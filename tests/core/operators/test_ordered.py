@@ -188,7 +188,7 @@ rows_drawn = st.lists(
 
 
 @given(rows_drawn, st.data())
-def test_the_story_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data: st.DataObject) -> None:
+def test_the_decisions_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data: st.DataObject) -> None:
     arrival = data.draw(st.permutations(rows))
     slots = Slots(data.draw(st.integers(1, 4)))
     left = list(arrival)

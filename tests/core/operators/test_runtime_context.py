@@ -331,10 +331,10 @@ def test_files_of_the_job_are_found_by_name(tmp_path: Path) -> None:
         simulated(files={"step": tmp_path / "nowhere.txt"})
 
 
-# --- figures ----------------------------------------------------------------------------------------
+# --- metrics ----------------------------------------------------------------------------------------
 
 
-def test_figures_have_plain_names_and_one_kind() -> None:
+def test_metrics_have_plain_names_and_one_kind() -> None:
     class Wrong(rh.RichFunction):
         def __init__(self, name: str) -> None:
             self.name = name

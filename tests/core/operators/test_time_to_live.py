@@ -20,7 +20,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Wat
 from rheos.core.protocol.state_config import Backend
 from rheos.core.state.keys import KeyCodec
 from rheos.testing.harness import OperatorExample, check_example
-from tests.core.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
+from tests.core.operators.steps import BOUND_MS, DecisionLog, Step, heard, keyed_steps, stories
 
 TTL_MS = 60
 
@@ -32,8 +32,8 @@ class Remembered(rh.KeyedProcessFunction):
     places = rh.MapState(int, int, ttl=rh.TimeToLive("60ms", renewed_on="read_and_write"))
     times = rh.ListState(int, ttl="60ms")
 
-    def process_element(self, step: Step, ctx: KeyedContext) -> Iterator[Story]:
-        yield Story(step.user, f"{step.at}: {self.known()}")
+    def process_element(self, step: Step, ctx: KeyedContext) -> Iterator[DecisionLog]:
+        yield DecisionLog(step.user, f"{step.at}: {self.known()}")
         self.steps.value += 1
         self.times.append(step.at)
         place = step.at % 3
@@ -44,8 +44,8 @@ class Remembered(rh.KeyedProcessFunction):
         if step.at % 5 == 0:
             ctx.timers.register(step.at - 3 * TTL_MS)
 
-    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Story]:
-        yield Story(ctx.key, f"timer {timestamp}: {self.known()}")
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[DecisionLog]:
+        yield DecisionLog(ctx.key, f"timer {timestamp}: {self.known()}")
 
     def known(self) -> str:
         if self.steps.value > 2:

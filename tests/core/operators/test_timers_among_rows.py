@@ -20,7 +20,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.state_config import Backend
 from rheos.core.state.keys import KeyCodec
 from rheos.core.task.config import TaskConfig
-from tests.core.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
+from tests.core.operators.steps import BOUND_MS, DecisionLog, Step, heard, keyed_steps, stories
 
 GAP_MS = 25
 
@@ -31,7 +31,7 @@ class Sessions(rh.KeyedProcessFunction):
     until = rh.ValueState(int, default=0)
     steps = rh.ValueState(int, default=0)
 
-    def process_element(self, step: Step, ctx: KeyedContext) -> Iterator[Story]:
+    def process_element(self, step: Step, ctx: KeyedContext) -> Iterator[DecisionLog]:
         ctx.timers.delete(self.until.value)
         self.until.value = max(self.until.value, step.at + GAP_MS)
         ctx.timers.register(self.until.value)
@@ -39,10 +39,12 @@ class Sessions(rh.KeyedProcessFunction):
         if step.at % 4 == 0:
             # Mostly before the watermark: the timer must fire when the watermark advances, not earlier.
             ctx.timers.register(step.at - GAP_MS)
-        yield Story(step.user, f"step {self.steps.value} at {step.at}, behind {ctx.watermark}")
+        yield DecisionLog(step.user, f"step {self.steps.value} at {step.at}, behind {ctx.watermark}")
 
-    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Story]:
-        yield Story(ctx.key, f"over at {timestamp} after {self.steps.value}, behind {ctx.watermark}")
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[DecisionLog]:
+        yield DecisionLog(
+            ctx.key, f"over at {timestamp} after {self.steps.value}, behind {ctx.watermark}"
+        )
         self.until.clear()
         self.steps.clear()
         # Some are due at once, some among the next rows.

@@ -23,7 +23,7 @@ from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.scope import KeyScope
 from rheos.testing.harness import OperatorExample, check_example, replay
 from tests.core.operators.contexts import StillClock
-from tests.core.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps
+from tests.core.operators.steps import BOUND_MS, DecisionLog, Step, heard, keyed_steps
 from tests.core.operators.test_process import Event, Total, feed, make, rows, save
 
 USED = rh.TimeToLive("60ms", renewed_on="read_and_write")
@@ -39,9 +39,9 @@ class Each(rh.KeyedProcessFunction):
     place = rh.ValueState(str, default="nowhere", ttl=USED)
     first = rh.ValueState(float, default=0.5, ttl="60ms")
 
-    def process_element(self, step: Step, ctx: rh.KeyedContext) -> Iterator[Story]:
+    def process_element(self, step: Step, ctx: rh.KeyedContext) -> Iterator[DecisionLog]:
         place = self.place.value if step.at % 2 else "not looked"
-        yield Story(ctx.key, f"{step.at}: {self.n.value} {place} {self.first.value}")
+        yield DecisionLog(ctx.key, f"{step.at}: {self.n.value} {place} {self.first.value}")
         if step.at % 3:
             self.n.value += 1
         if step.at % 5 == 0:
@@ -61,7 +61,7 @@ class Batches(rh.KeyedBatchFunction):
 
     def process_batch(
         self, keys: rh.BatchKeys, batch: pl.DataFrame, state: rh.BatchState
-    ) -> Iterator[rh.Emit[Story]]:
+    ) -> Iterator[rh.Emit[DecisionLog]]:
         times = batch["at"].to_numpy()
         for at in keys.rounds():
             users, now = keys[at], times[at]
@@ -117,7 +117,7 @@ def test_it_expires_through_pauses_restores_and_rescaling() -> None:
         # The second of them is late.
         then = [(1, 1_085), (2, 1_060), (1, 1_120), (2, 1_131), (1, 1_145), (2, 1_191), (1, 1_205)]
         return OperatorExample(
-            lambda clicks: clicks.key_by("user").process(function, returns=Story),
+            lambda clicks: clicks.key_by("user").process(function, returns=DecisionLog),
             pa.schema([("user", pa.int64()), ("at", pa.int64())]),
             [
                 *({"user": user, "at": at} for user, at in first),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.protocol.ports import ThreadTime
 from rheos.core.task.batch_time import BatchTime, Intake
 from rheos.core.task.config import TaskConfig
@@ -174,5 +174,5 @@ def test_a_slow_function_gets_small_batches_and_all_rows() -> None:
     assert SEEN[0] == 1_024
     assert max(SEEN[1:]) * ROW_US <= BATCH_US
     readings = list(cluster.slots[0].engine._pacing.readings())
-    assert [(each.figure, each.value) for each in readings] == [(f.CHOSEN_ROWS.name, 128)]
+    assert [(each.metric, each.value) for each in readings] == [(f.CHOSEN_ROWS.name, 128)]
     cluster.close()

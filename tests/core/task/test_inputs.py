@@ -32,7 +32,7 @@ def row(value: int) -> pa.RecordBatch:
     return pa.record_batch({"v": [value]})
 
 
-class Story:
+class DecisionLog:
     """Feeds a gate and writes down what it gives: rows as numbers, marks as their events."""
 
     def __init__(self, *, blocking: bool = True) -> None:
@@ -61,19 +61,19 @@ class Story:
 
 
 def test_a_channel_behind_its_barrier_waits_for_the_others() -> None:
-    story = Story()
-    story.offer(A, row(1), barrier(1), row(2))
-    story.offer(B, row(10))
-    assert story.drain() == [1, 10]
-    story.offer(B, row(11), barrier(1), row(12))
-    assert story.drain() == [11, GateEvent.ALIGNED, 2, 12]
+    decisions = DecisionLog()
+    decisions.offer(A, row(1), barrier(1), row(2))
+    decisions.offer(B, row(10))
+    assert decisions.drain() == [1, 10]
+    decisions.offer(B, row(11), barrier(1), row(12))
+    assert decisions.drain() == [11, GateEvent.ALIGNED, 2, 12]
 
 
 def test_an_ended_channel_counts_as_every_later_barrier() -> None:
-    story = Story()
-    story.offer(A, End())
-    story.offer(B, row(1), barrier(1), row(2), barrier(2), End())
-    assert story.drain() == [
+    decisions = DecisionLog()
+    decisions.offer(A, End())
+    decisions.offer(B, row(1), barrier(1), row(2), barrier(2), End())
+    assert decisions.drain() == [
         1,
         GateEvent.ALIGNED,
         2,
@@ -81,22 +81,22 @@ def test_an_ended_channel_counts_as_every_later_barrier() -> None:
         GateEvent.WATERMARK,
         GateEvent.ENDED,
     ]
-    assert story.gate.watermark_ms == MAX_TIMESTAMP_MS
+    assert decisions.gate.watermark_ms == MAX_TIMESTAMP_MS
 
 
 def test_the_end_of_the_last_open_channel_completes_an_alignment() -> None:
-    story = Story()
-    story.offer(A, barrier(3))
-    story.offer(B, row(1), End())
-    assert story.drain() == [1, GateEvent.ALIGNED]
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(3))
+    decisions.offer(B, row(1), End())
+    assert decisions.drain() == [1, GateEvent.ALIGNED]
 
 
 def test_a_newer_barrier_abandons_the_older_alignment() -> None:
-    story = Story()
-    story.offer(A, barrier(1), row(1), barrier(2))
-    story.offer(B, barrier(2))
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1), row(1), barrier(2))
+    decisions.offer(B, barrier(2))
     # B never brings barrier 1: its checkpoint was given up, and A reads on.
-    assert story.drain() == [1, GateEvent.ALIGNED]
+    assert decisions.drain() == [1, GateEvent.ALIGNED]
 
 
 def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_up() -> None:
@@ -180,58 +180,58 @@ def test_what_rows_say_of_the_watermark_is_merged_with_the_other_channels() -> N
 
 
 def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> None:
-    story = Story()
-    story.offer(A, barrier(1), row(1))
-    assert story.drain() == []
-    story.gate.abort(CheckpointId(1))
-    assert story.drain() == [1]
-    story.offer(B, barrier(1), row(2))
-    assert story.drain() == [2]
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1), row(1))
+    assert decisions.drain() == []
+    decisions.gate.abort(CheckpointId(1))
+    assert decisions.drain() == [1]
+    decisions.offer(B, barrier(1), row(2))
+    assert decisions.drain() == [2]
 
 
 def test_the_watermark_is_the_least_of_the_channels_that_are_active() -> None:
-    story = Story()
-    story.offer(A, WatermarkMark(10))
-    assert story.drain() == []
-    story.offer(B, Idle())
-    assert story.drain() == [GateEvent.WATERMARK, GateEvent.ACTIVITY]
-    assert story.gate.watermark_ms == 10
+    decisions = DecisionLog()
+    decisions.offer(A, WatermarkMark(10))
+    assert decisions.drain() == []
+    decisions.offer(B, Idle())
+    assert decisions.drain() == [GateEvent.WATERMARK, GateEvent.ACTIVITY]
+    assert decisions.gate.watermark_ms == 10
     # B comes back with an older watermark: the merged one stands.
-    story.offer(B, Active(), WatermarkMark(4))
-    story.drain()
-    story.offer(A, WatermarkMark(20))
-    assert story.drain() == []
-    assert story.gate.watermark_ms == 10
-    story.offer(B, WatermarkMark(15))
-    assert story.drain() == [GateEvent.WATERMARK]
-    assert story.gate.watermark_ms == 15
+    decisions.offer(B, Active(), WatermarkMark(4))
+    decisions.drain()
+    decisions.offer(A, WatermarkMark(20))
+    assert decisions.drain() == []
+    assert decisions.gate.watermark_ms == 10
+    decisions.offer(B, WatermarkMark(15))
+    assert decisions.drain() == [GateEvent.WATERMARK]
+    assert decisions.gate.watermark_ms == 15
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 5)), max_size=40))
 def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[ChannelId, int]]) -> None:
     """Each channel brings rows and barriers in order; at each alignment both have delivered theirs."""
-    story = Story()
+    decisions = DecisionLog()
     delivered = {A: 0, B: 0}
     aligned: list[int] = []
     for channel, what in steps:
         if what == 0:
             delivered[channel] += 1
-            story.offer(channel, barrier(delivered[channel]))
+            decisions.offer(channel, barrier(delivered[channel]))
         else:
-            story.offer(channel, row(delivered[channel]))
-        while (taken := story.gate.take()) is not None:
+            decisions.offer(channel, row(delivered[channel]))
+        while (taken := decisions.gate.take()) is not None:
             _, element = taken
             if isinstance(element, pa.RecordBatch):
                 epoch = element.column(0)[0].as_py()
                 assert epoch <= len(aligned) + 1
                 assert not aligned or epoch >= aligned[-1]
                 continue
-            for event in story.gate.interpret(taken[0], element):
+            for event in decisions.gate.interpret(taken[0], element):
                 assert event is GateEvent.ALIGNED
-                arrival = story.gate.aligned()
+                arrival = decisions.gate.aligned()
                 assert arrival is not None
                 aligned.append(arrival.barrier.checkpoint)
-                story.gate.finish_alignment(arrival.barrier.checkpoint)
+                decisions.gate.finish_alignment(arrival.barrier.checkpoint)
     assert aligned == sorted(set(aligned))
     assert (aligned[-1] if aligned else 0) == min(delivered.values())
 
@@ -240,37 +240,37 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
 
 
 def test_an_abort_concerns_one_checkpoint_alone() -> None:
-    story = Story()
-    story.offer(A, barrier(1), row(1), barrier(2), row(2))
-    assert story.drain() == []
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1), row(1), barrier(2), row(2))
+    assert decisions.drain() == []
     # The later one is aborted first: the earlier one is still aligned for.
-    story.gate.abort(CheckpointId(2))
-    story.offer(B, barrier(1), row(10), barrier(2))
-    assert story.drain() == [GateEvent.ALIGNED, 1, 10, 2]
+    decisions.gate.abort(CheckpointId(2))
+    decisions.offer(B, barrier(1), row(10), barrier(2))
+    assert decisions.drain() == [GateEvent.ALIGNED, 1, 10, 2]
 
 
 def test_where_nothing_blocks_barriers_are_only_counted() -> None:
-    story = Story(blocking=False)
-    story.offer(A, barrier(1), row(1), barrier(2), row(2), barrier(3))
-    assert story.drain() == [1, 2]
-    story.offer(B, row(10), barrier(1), row(11))
-    assert story.drain() == [10, GateEvent.ALIGNED, 11]
+    decisions = DecisionLog(blocking=False)
+    decisions.offer(A, barrier(1), row(1), barrier(2), row(2), barrier(3))
+    assert decisions.drain() == [1, 2]
+    decisions.offer(B, row(10), barrier(1), row(11))
+    assert decisions.drain() == [10, GateEvent.ALIGNED, 11]
     # The end counts as every later barrier: both are taken, the earlier one first.
-    assert story.taken == [1]
-    story.offer(B, End())
-    assert story.drain() == [GateEvent.ALIGNED]
-    assert story.taken == [1, 2, 3]
+    assert decisions.taken == [1]
+    decisions.offer(B, End())
+    assert decisions.drain() == [GateEvent.ALIGNED]
+    assert decisions.taken == [1, 2, 3]
 
 
 def test_the_barrier_of_a_savepoint_blocks_in_any_case() -> None:
-    story = Story(blocking=False)
-    story.offer(A, barrier(1), barrier(2, BarrierKind.SAVEPOINT), row(1))
-    story.offer(B, row(10))
-    assert story.drain() == [10]
-    story.offer(B, barrier(1), row(11))
-    assert story.drain() == [GateEvent.ALIGNED, 11]
-    story.offer(B, barrier(2, BarrierKind.SAVEPOINT))
-    assert story.drain() == [GateEvent.ALIGNED, 1]
+    decisions = DecisionLog(blocking=False)
+    decisions.offer(A, barrier(1), barrier(2, BarrierKind.SAVEPOINT), row(1))
+    decisions.offer(B, row(10))
+    assert decisions.drain() == [10]
+    decisions.offer(B, barrier(1), row(11))
+    assert decisions.drain() == [GateEvent.ALIGNED, 11]
+    decisions.offer(B, barrier(2, BarrierKind.SAVEPOINT))
+    assert decisions.drain() == [GateEvent.ALIGNED, 1]
 
 
 # --- barriers that overtake --------------------------------------------------------------------------
@@ -281,96 +281,96 @@ def recorded(recording: Recording) -> list[object]:
 
 
 def test_a_barrier_is_noticed_when_it_arrives_behind_rows() -> None:
-    story = Story()
-    story.now_us = 5
-    story.offer(A, row(1), barrier(1))
-    story.now_us = 9
-    story.offer(B, barrier(1))
-    arrival = story.gate.earliest()
+    decisions = DecisionLog()
+    decisions.now_us = 5
+    decisions.offer(A, row(1), barrier(1))
+    decisions.now_us = 9
+    decisions.offer(B, barrier(1))
+    arrival = decisions.gate.earliest()
     assert arrival is not None
     assert (arrival.barrier.checkpoint, arrival.at_us) == (1, 5)
 
 
 def test_rows_before_the_barrier_are_recorded_and_those_behind_it_are_not() -> None:
-    story = Story()
-    story.offer(A, row(1), barrier(1), row(2))
-    story.offer(B, row(10))
-    recording = story.gate.overtake(CheckpointId(1))
+    decisions = DecisionLog()
+    decisions.offer(A, row(1), barrier(1), row(2))
+    decisions.offer(B, row(10))
+    recording = decisions.gate.overtake(CheckpointId(1))
     assert recorded(recording) == [1, 10]
     # Nothing is held: what is recorded is processed as well.
-    assert story.drain() == [1, 10, 2]
-    story.offer(B, row(11))
+    assert decisions.drain() == [1, 10, 2]
+    decisions.offer(B, row(11))
     assert not recording.complete
-    story.now_us = 7
-    story.offer(B, barrier(1), row(12))
+    decisions.now_us = 7
+    decisions.offer(B, barrier(1), row(12))
     assert recording.complete
     assert recording.ended_us == 7
     assert recorded(recording) == [1, 10, 11]
-    assert story.drain() == [11, 12]
+    assert decisions.drain() == [11, 12]
 
 
 def test_a_channel_that_was_held_for_the_barrier_has_nothing_before_it() -> None:
-    story = Story()
-    story.offer(A, row(1), barrier(1), row(2))
-    assert story.drain() == [1]
-    story.offer(B, row(10))
-    recording = story.gate.overtake(CheckpointId(1))
+    decisions = DecisionLog()
+    decisions.offer(A, row(1), barrier(1), row(2))
+    assert decisions.drain() == [1]
+    decisions.offer(B, row(10))
+    recording = decisions.gate.overtake(CheckpointId(1))
     assert recorded(recording) == [10]
-    assert story.drain() == [10, 2]
+    assert decisions.drain() == [10, 2]
 
 
 def test_the_end_of_a_channel_ends_its_recording() -> None:
-    story = Story()
-    story.offer(A, barrier(1))
-    story.offer(B, row(10))
-    recording = story.gate.overtake(CheckpointId(1))
-    story.offer(B, row(11), End())
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1))
+    decisions.offer(B, row(10))
+    recording = decisions.gate.overtake(CheckpointId(1))
+    decisions.offer(B, row(11), End())
     assert recording.complete
     assert recorded(recording) == [10, 11]
 
 
 def test_an_end_that_waits_or_is_taken_ends_it_at_once() -> None:
-    story = Story()
-    story.offer(A, End())
-    story.drain()
-    story.offer(B, row(10), End())
-    recording = story.gate.overtake(CheckpointId(1))
+    decisions = DecisionLog()
+    decisions.offer(A, End())
+    decisions.drain()
+    decisions.offer(B, row(10), End())
+    recording = decisions.gate.overtake(CheckpointId(1))
     assert recording.complete
     assert recorded(recording) == [10]
 
 
 def test_an_aborted_recording_lets_its_rows_go() -> None:
-    story = Story()
-    story.offer(A, barrier(1))
-    story.offer(B, row(10))
-    recording = story.gate.overtake(CheckpointId(1))
-    story.gate.abort(CheckpointId(1))
-    story.offer(B, row(11), barrier(1), row(12))
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1))
+    decisions.offer(B, row(10))
+    recording = decisions.gate.overtake(CheckpointId(1))
+    decisions.gate.abort(CheckpointId(1))
+    decisions.offer(B, row(11), barrier(1), row(12))
     assert not recording.complete
     assert recorded(recording) == []
-    assert story.drain() == [10, 11, 12]
+    assert decisions.drain() == [10, 11, 12]
 
 
 def test_a_newer_barrier_means_that_an_older_one_never_comes() -> None:
-    story = Story()
-    story.offer(A, barrier(1))
-    first = story.gate.overtake(CheckpointId(1))
-    story.offer(B, row(10), barrier(2), row(11))
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1))
+    first = decisions.gate.overtake(CheckpointId(1))
+    decisions.offer(B, row(10), barrier(2), row(11))
     assert not first.complete
     assert first.abandoned
-    second = story.gate.overtake(CheckpointId(2))
-    story.offer(A, row(1), barrier(2))
+    second = decisions.gate.overtake(CheckpointId(2))
+    decisions.offer(A, row(1), barrier(2))
     assert recorded(second) == [10, 1]
     assert second.complete
 
 
 def test_two_are_recorded_at_a_time() -> None:
-    story = Story()
-    story.offer(A, barrier(1))
-    first = story.gate.overtake(CheckpointId(1))
-    story.offer(A, row(1), barrier(2))
-    second = story.gate.overtake(CheckpointId(2))
-    story.offer(B, row(10), barrier(1), row(11), barrier(2), row(12))
+    decisions = DecisionLog()
+    decisions.offer(A, barrier(1))
+    first = decisions.gate.overtake(CheckpointId(1))
+    decisions.offer(A, row(1), barrier(2))
+    second = decisions.gate.overtake(CheckpointId(2))
+    decisions.offer(B, row(10), barrier(1), row(11), barrier(2), row(12))
     assert recorded(first) == [10]
     assert recorded(second) == [1, 10, 11]
     assert first.complete
@@ -382,7 +382,7 @@ def test_the_snapshot_and_what_is_recorded_are_all_rows_before_the_barrier(
     steps: list[tuple[ChannelId, int]], data: st.DataObject
 ) -> None:
     """Rows are numbered; each is read, recorded, or behind the barrier, whenever it overtakes."""
-    story = Story()
+    decisions = DecisionLog()
     before: list[object] = []
     behind: set[ChannelId] = set()
     read: list[object] = []
@@ -390,20 +390,22 @@ def test_the_snapshot_and_what_is_recorded_are_all_rows_before_the_barrier(
     for number, (channel, what) in enumerate([*steps, (A, 0), (B, 0)]):
         if what == 0 and channel not in behind:
             behind.add(channel)
-            story.offer(channel, barrier(1))
+            decisions.offer(channel, barrier(1))
         elif what > 0:
-            story.offer(channel, row(number))
+            decisions.offer(channel, row(number))
             if channel not in behind:
                 before.append(number)
         if recording is None:
             if behind and data.draw(st.booleans(), label="overtakes"):
-                recording = story.gate.overtake(CheckpointId(1))
-            elif data.draw(st.booleans(), label="reads") and (taken := story.gate.take()) is not None:
+                recording = decisions.gate.overtake(CheckpointId(1))
+            elif (
+                data.draw(st.booleans(), label="reads") and (taken := decisions.gate.take()) is not None
+            ):
                 if isinstance(taken[1], pa.RecordBatch):
                     read.append(taken[1].column(0)[0].as_py())
                 else:
-                    story.gate.interpret(taken[0], taken[1])
+                    decisions.gate.interpret(taken[0], taken[1])
     if recording is None:
-        recording = story.gate.overtake(CheckpointId(1))
+        recording = decisions.gate.overtake(CheckpointId(1))
     assert recording.complete
     assert sorted([*read, *recorded(recording)]) == sorted(before)  # type: ignore[type-var]

@@ -10,14 +10,14 @@ import rheos as rh
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.plan.physical import Edge, Exchange
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.elements import End, LatencyMark, WatermarkMark
 from rheos.core.protocol.ids import ChainId
 from rheos.core.task.config import TaskConfig
-from rheos.core.task.figures import slot_readings
 from rheos.core.task.outputs import OutputEdge, Outputs
+from rheos.core.task.slot_metrics import slot_readings
 from tests.core.operators.contexts import StillClock
 from tests.core.task.cluster import Cluster, planned
 from tests.core.task.test_outputs import _Line, _Lines, edge, rows
@@ -109,7 +109,7 @@ def test_each_sink_says_how_long_rows_took_from_its_source(config: TaskConfig) -
     for slot in cluster.slots:
         engine = slot.engine
         for reading in slot_readings(engine._turns, engine._committing, 0):
-            if reading.figure == f.LATENCY.name:
+            if reading.metric == f.LATENCY.name:
                 assert isinstance(reading.value, Accumulated)
                 source, sink = reading.at
                 found[source, sink] = found.get((source, sink), Accumulated()).plus(reading.value)

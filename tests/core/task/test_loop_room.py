@@ -50,4 +50,4 @@ def test_a_loop_that_is_too_full_says_so_at_the_users_line() -> None:
     with pytest.raises(UserFunctionError) as raised:
         room.check()
     assert str(raised.value).startswith("job.py:7")
-    assert "101 rows wait to go round again in one subtask, and 100 may" in str(raised.value)
+    assert "101 rows of feedback are waiting in one subtask; the limit is 100" in str(raised.value)

@@ -69,7 +69,7 @@ def test_what_is_asked_is_answered_as_it_was_given() -> None:
     client = JobClient(record(), 20)
     assert client.status() == STATUS
     assert client.checkpoints() == [INFO]
-    assert client.story() == list(STORY)
+    assert client.decisions() == list(STORY)
     assert client.plan() == outline()
     settings = client.settings()
     assert settings == {"checkpoint_interval": "10s", "state.backend": "memory"}

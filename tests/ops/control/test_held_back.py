@@ -1,4 +1,4 @@
-"""What holds a watermark back, from figures alone."""
+"""What holds a watermark back, from metrics alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.held_back import Delayed, HeldBack, held_back
@@ -21,7 +21,7 @@ EMPTY = HistorySegment("", "coarse", 0, [], [], [])
 def found(*readings: Reading, history: HistoryView | None = None, **changes: Any) -> HeldBack:
     """Of the map behind the source "clicks"."""
     plan = outline()
-    figures = JobFigures(
+    metrics = MetricsReport(
         job="job",
         name="job",
         at_ms=5_000,
@@ -31,7 +31,7 @@ def found(*readings: Reading, history: HistoryView | None = None, **changes: Any
         edges={"0": ("0", "1")},
         readings=list(readings),
     )
-    return held_back(changes.get("plan", plan), figures, history or HistoryView.nothing(), "map-1")
+    return held_back(changes.get("plan", plan), metrics, history or HistoryView.nothing(), "map-1")
 
 
 def split(name: str, subtask: int, mark: int | None, stands: int, idle: int = 0) -> list[Reading]:
@@ -112,7 +112,7 @@ def test_what_does_not_lead_to_it_is_not_looked_at() -> None:
 
 
 def test_an_operator_is_named_by_id_or_name() -> None:
-    figures = JobFigures("job", "job", 0, 1, {}, {}, {}, [])
-    assert held_back(outline(), figures, HistoryView.nothing(), "map").operator.id == "map-1"
+    metrics = MetricsReport("job", "job", 0, 1, {}, {}, {}, [])
+    assert held_back(outline(), metrics, HistoryView.nothing(), "map").operator.id == "map-1"
     with pytest.raises(ConfigurationError, match=r"no operator 'mop'.*\n.*map-1 \(map\)"):
-        held_back(outline(), figures, HistoryView.nothing(), "mop")
+        held_back(outline(), metrics, HistoryView.nothing(), "mop")

@@ -1,4 +1,4 @@
-"""The picture of a job in a notebook: its graph with figures, as HTML that needs nothing else."""
+"""The picture of a job in a notebook: its graph with metrics, as HTML that needs nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.live_display import LiveDisplay
 from rheos.ops.control.picture import picture
-from tests.cli.stand_ins import FIGURES, STATUS, outline
+from tests.cli.stand_ins import METRICS, STATUS, outline
 
 
 def texts(html: str) -> list[str]:
@@ -25,8 +25,8 @@ def texts(html: str) -> list[str]:
 
 def test_it_has_each_operator_and_what_flows() -> None:
     sent = [Reading("sent_rows", ("0", str(n)), 1, rate) for n, rate in enumerate((1000.0, 500.0))]
-    figures = msgspec.structs.replace(FIGURES, readings=[*FIGURES.readings, *sent])
-    html = picture(outline(), STATUS, figures)
+    metrics = msgspec.structs.replace(METRICS, readings=[*METRICS.readings, *sent])
+    html = picture(outline(), STATUS, metrics)
     assert texts(html) == ["1,500/s", "clicks", "map"]
     titles = [title.text for title in ET.fromstring(html).iter("title")]
     assert "busy 50%, held 0%, idle 50%" in titles
@@ -38,7 +38,7 @@ def test_what_stands_out_is_above_it() -> None:
     stuck = simple_health(
         Severity.STUCK, 9_000, what="the sink '<b>' waits", what_to_do="start it", since_ms=1_000
     )
-    html = picture(outline(), replace(STATUS, health=stuck), FIGURES)
+    html = picture(outline(), replace(STATUS, health=stuck), METRICS)
     (item,) = ET.fromstring(html).iter("li")
     assert item.text == "the sink '<b>' waits (since 1970-01-01T00:00:01.000Z)"
     assert item[1].text == "start it"
@@ -50,7 +50,7 @@ def test_names_of_the_program_are_text() -> None:
     evil.chains[0].operators[0] = msgspec.structs.replace(
         evil.chains[0].operators[0], name="<b>&", site="'\"><i>:1"
     )
-    html = picture(evil, STATUS, FIGURES)
+    html = picture(evil, STATUS, METRICS)
     assert "<script" not in html
     assert "<i>" not in html
     assert "<b>&" in texts(html)
@@ -60,9 +60,9 @@ def test_a_loop_and_a_plan_of_very_many_chains_can_be_drawn() -> None:
     plan = outline()
     back = msgspec.structs.replace(plan.edges[0], id="1", source="1", target="0", feedback=True)
     looped = msgspec.structs.replace(plan, edges=[*plan.edges, back])
-    assert len(list(ET.fromstring(picture(looped, STATUS, FIGURES)).iter("path"))) == 2
+    assert len(list(ET.fromstring(picture(looped, STATUS, METRICS)).iter("path"))) == 2
     wide = msgspec.structs.replace(plan, chains=plan.chains * 30)
-    assert "60 chains: see the dashboard" in picture(wide, STATUS, FIGURES)
+    assert "60 chains: see the dashboard" in picture(wide, STATUS, METRICS)
 
 
 class Screen:

@@ -79,11 +79,11 @@ class FedServer:
             rate = round(job.status.records_per_s) + 1
             job.status = replace(job.status, records_per_s=float(rate))
             job.behind += 1
-            job.figures = msgspec.structs.replace(
-                job.figures,
+            job.metrics = msgspec.structs.replace(
+                job.metrics,
                 readings=[
                     each if each.per_s is None else msgspec.structs.replace(each, per_s=each.per_s + 1)
-                    for each in job.figures.readings
+                    for each in job.metrics.readings
                 ],
             )
         return rate

@@ -18,7 +18,7 @@ from rheos.core.metrics.health import (
     iso_time,
 )
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
-from rheos.core.metrics.model import JobFigures, figures_object
+from rheos.core.metrics.model import MetricsReport, metrics_object
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Cost
@@ -181,7 +181,7 @@ def plan(names: dict[str, str] | None = None) -> PlanOutline:
     return PlanOutline(name="shop", parallelism=WIDTH, max_parallelism=128, chains=chains, edges=edges)
 
 
-def figures(published_ms: float = 3_000.0, behind: int = 104) -> JobFigures:
+def metrics(published_ms: float = 3_000.0, behind: int = 104) -> MetricsReport:
     """Of twelve subtasks, reported in the order of their names, as strings have it."""
     subtasks = sorted(str(n) for n in range(WIDTH))
     readings = [Reading("restarts", ("TransportError",), 1), Reading("restarts", ("WorkerLost",), 2)]
@@ -229,7 +229,7 @@ def figures(published_ms: float = 3_000.0, behind: int = 104) -> JobFigures:
                 Reading("queued_batches", (edge, subtask), n % 3),
             ]
     operators = {each.id: each.name for chain in plan().chains for each in chain.operators}
-    return JobFigures(
+    return MetricsReport(
         job="shop",
         name="shop",
         at_ms=NOW_MS,
@@ -427,7 +427,7 @@ class FedJob:
     published_ms: int = 3_000
     waits: tuple[JobWait, ...] = ()
     plan: PlanOutline = field(default_factory=plan)
-    figures: JobFigures = field(default_factory=figures)
+    metrics: MetricsReport = field(default_factory=metrics)
     history: HistoryView = field(default_factory=history)
     events: list[ShownEvent] = field(default_factory=events)
     pid: int = 4711
@@ -463,7 +463,7 @@ class FedJob:
         return {"runs": self.runs, **shown, **self.ended}
 
     def now(self) -> dict[str, Any]:
-        shown = figures_object(self.figures) if self.runs else None
+        shown = metrics_object(self.metrics) if self.runs else None
         return {"job": {**self.listed(), "operators": []}, "figures": shown}
 
     def answer(self, what: str) -> Any:
@@ -494,7 +494,7 @@ def stuck() -> FedJob:
         "shop",
         health=STUCK,
         published_ms=95_000,
-        figures=figures(published_ms=95_000.0),
+        metrics=metrics(published_ms=95_000.0),
         waits=(JobWait("the sink 'kafka' waits for 127.0.0.1:9092", NOW_MS - 95_000),),
     )
 

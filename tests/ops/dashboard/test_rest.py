@@ -36,8 +36,8 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     assert shown["operators"][0]["counters"] == {"late": 1}
     assert asking.get(f"/jobs/{key}/plan") == msgspec.to_builtins(outline())
     assert asking.get(f"/jobs/{key}/settings")["state.backend"] == "memory"
-    figures = asking.get(f"/jobs/{key}/figures")["figures"]
-    assert figures["busy_ms"]["readings"][1] == {
+    metrics = asking.get(f"/jobs/{key}/figures")["figures"]
+    assert metrics["busy_ms"]["readings"][1] == {
         "chain": "1",
         "subtask": "1",
         "value": 1900.0,

@@ -16,7 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from rheos.cli.main import app
-from rheos.core.metrics.figures import FIGURES, Figure, Kind
+from rheos.core.metrics.declarations import METRICS, Kind, Metric
 from rheos.core.metrics.health import HealthState
 from rheos.ops.export.alert_rules import alert_rules, rule_file
 from rheos.ops.export.exported import label_names
@@ -26,7 +26,7 @@ from rheos.runtimes.health.kinds import KINDS
 
 prometheus = pytest.importorskip("rheos.ops.export.prometheus")
 
-BY_SAMPLE = {sample_name(figure): figure for figure in FIGURES.values()}
+BY_SAMPLE = {sample_name(metric): metric for metric in METRICS.values()}
 
 
 def panels() -> Iterator[dict[str, Any]]:
@@ -63,29 +63,29 @@ def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
         yield from selectors(each)
 
 
-def checked(expression: str) -> list[Figure]:
+def checked(expression: str) -> list[Metric]:
     """Parse an expression, and return the metrics that it uses. Its labels must be theirs."""
     parsed = promql_parser.parse(expression)
     used = []
     for selector in selectors(parsed):
         assert selector.name in BY_SAMPLE, f"no metric {selector.name} is declared: {expression}"
-        figure = BY_SAMPLE[selector.name]
-        used.append(figure)
-        labels = {*label_names(figure), "le"}
+        metric = BY_SAMPLE[selector.name]
+        used.append(metric)
+        labels = {*label_names(metric), "le"}
         assert {matcher.name for matcher in selector.matchers.matchers} <= labels
     grouped = {
         label for found in re.findall(r"by \(([^)]*)\)", expression) for label in found.split(", ")
     }
-    for figure in used:
-        extra = {"le"} if figure.kind is Kind.HISTOGRAM else set()
-        assert grouped <= {*label_names(figure), *extra}, expression
+    for metric in used:
+        extra = {"le"} if metric.kind is Kind.HISTOGRAM else set()
+        assert grouped <= {*label_names(metric), *extra}, expression
     assert used, expression
     return used
 
 
 def test_all_expressions_of_the_dashboard_parse_and_name_declared_metrics() -> None:
-    used = [figure for expression in of_panels() for figure in checked(plain(expression))]
-    assert set(used) == set(FIGURES.values()), "a declared metric has no panel"
+    used = [metric for expression in of_panels() for metric in checked(plain(expression))]
+    assert set(used) == set(METRICS.values()), "a declared metric has no panel"
 
 
 def test_a_metric_that_is_not_declared_is_found() -> None:
@@ -178,15 +178,15 @@ def test_names_are_those_that_are_exported() -> None:
         Kind.GAUGE: GaugeMetricFamily,
         Kind.HISTOGRAM: HistogramMetricFamily,
     }
-    for figure in FIGURES.values():
-        name, meaning = prometheus._head(figure)
-        family = families[figure.kind](name, meaning, labels=label_names(figure))
-        values = ["x"] * len(label_names(figure))
-        if figure.kind is Kind.HISTOGRAM:
+    for metric in METRICS.values():
+        name, meaning = prometheus._head(metric)
+        family = families[metric.kind](name, meaning, labels=label_names(metric))
+        values = ["x"] * len(label_names(metric))
+        if metric.kind is Kind.HISTOGRAM:
             family.add_metric(values, [("+Inf", 1.0)], 1.0)
         else:
             family.add_metric(values, 1.0)
-        assert sample_name(figure) in {sample.name for sample in family.samples}
+        assert sample_name(metric) in {sample.name for sample in family.samples}
 
 
 def test_the_command_prints_both() -> None:

@@ -24,7 +24,7 @@ from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.otlp_export import OtlpExport
 from rheos.ops.export.opentelemetry import metrics_data
-from tests.cli.stand_ins import FIGURES
+from tests.cli.stand_ins import METRICS
 
 _GZIP = "gzip"
 
@@ -65,8 +65,8 @@ def collector() -> Iterator[Collector]:
     made.thread.join()
 
 
-def test_figures_come_with_their_units_and_attributes(collector: Collector) -> None:
-    export = OtlpExport(collector.url, lambda: [FIGURES], every_s=600)
+def test_metrics_come_with_their_units_and_attributes(collector: Collector) -> None:
+    export = OtlpExport(collector.url, lambda: [METRICS], every_s=600)
     export.close()
     (resource,) = collector.came.get(timeout=20).resource_metrics
     named = {each.key: each.value.string_value for each in resource.resource.attributes}
@@ -94,7 +94,7 @@ def test_a_histogram_has_all_its_numbers_in_fixed_buckets() -> None:
         Reading("latency_ms", ("source-1", "map-1", "0"), took.value),
         Reading("accumulated", ("map-1", "spent", "0"), Accumulated(4, 10.0, 1.0, 4.0)),
     ]
-    job = msgspec.structs.replace(FIGURES, readings=readings)
+    job = msgspec.structs.replace(METRICS, readings=readings)
     (latency, spent) = metrics_data([job]).resource_metrics[0].scope_metrics[0].metrics
     assert isinstance(latency.data, Histogram)
     (point,) = latency.data.data_points
@@ -110,25 +110,25 @@ def test_a_collector_that_refuses_is_named_once_and_sent_to_again(
     collector: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
     collector.answers = 400
-    export = OtlpExport(collector.url, lambda: [FIGURES], every_s=600)
+    export = OtlpExport(collector.url, lambda: [METRICS], every_s=600)
     export._send()
     export._send()
-    assert capsys.readouterr().err.count(f"figures could not be sent to {collector.url}") == 1
+    assert capsys.readouterr().err.count(f"metrics could not be sent to {collector.url}") == 1
     collector.answers = 200
     export.close()
     assert collector.came.get(timeout=20).resource_metrics
     assert "could not be sent" not in capsys.readouterr().err
 
 
-def test_a_defect_of_figures_ends_nothing(
+def test_a_defect_of_metrics_ends_nothing(
     collector: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing() -> list[Any]:
-        raise ValueError("no figures")
+        raise ValueError("no metrics")
 
     export = OtlpExport(collector.url, failing, every_s=600)
     export.close()
-    assert f"could not be sent to {collector.url}/v1/metrics: no figures" in capsys.readouterr().err
+    assert f"could not be sent to {collector.url}/v1/metrics: no metrics" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4318", "ftp://a", "http://", ""])

@@ -14,24 +14,24 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics.figures import FIGURES, Kind
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.declarations import METRICS, Kind
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.metrics_port import MetricsPort
-from rheos.ops.export.prometheus import FiguresCollector
-from tests.cli.stand_ins import FIGURES as SHOWN
+from rheos.ops.export.prometheus import MetricsCollector
+from tests.cli.stand_ins import METRICS as SHOWN
 
 
-def parsed(*jobs: JobFigures) -> dict[str, Metric]:
+def parsed(*jobs: MetricsReport) -> dict[str, Metric]:
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(lambda: jobs))
+    registry.register(MetricsCollector(lambda: jobs))
     text = generate_latest(registry).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def test_figures_are_families_with_labels() -> None:
+def test_metrics_are_families_with_labels() -> None:
     found = parsed(SHOWN)
     assert found["rheos_memory_bytes"].type == "gauge"
     (first, second) = found["rheos_rows_in"].samples
@@ -85,17 +85,17 @@ def test_what_has_no_buckets_is_a_summary() -> None:
     assert [s.value for s in found["rheos_accumulated_sum_only"].samples] == [3, 6]
 
 
-def test_every_figure_can_be_exported() -> None:
+def test_every_metric_can_be_exported() -> None:
     readings = [
         Reading(
-            figure.name,
-            tuple("0" for _ in figure.scope.labels),
-            Accumulated(1, 1.0, 1.0, 1.0, {16: 1}) if figure.kind is Kind.HISTOGRAM else 1,
+            metric.name,
+            tuple("0" for _ in metric.scope.labels),
+            Accumulated(1, 1.0, 1.0, 1.0, {16: 1}) if metric.kind is Kind.HISTOGRAM else 1,
         )
-        for figure in FIGURES.values()
+        for metric in METRICS.values()
     ]
     found = parsed(msgspec.structs.replace(SHOWN, readings=readings))
-    assert found.keys() == {f"rheos_{name}" for name in FIGURES}
+    assert found.keys() == {f"rheos_{name}" for name in METRICS}
 
 
 def test_a_port_of_loopback_gives_them() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rheos.core.connectors.contract import Committer
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
-from rheos.runtimes.batch.runtime import BatchJob, _Figures
+from rheos.runtimes.batch.runtime import BatchJob, _OperatorCounts
 
 
 @dataclass
@@ -36,7 +36,7 @@ def test_two_runs_of_one_job_within_a_second_are_two() -> None:
     for _ in range(2):
         job: Any = object.__new__(BatchJob)
         job._writer, job._first_attempt = JobId("daily-batch"), 7_000_000
-        job._figures = {sink.id: _Figures(staged=[b"staged"])}
+        job._metrics = {sink.id: _OperatorCounts(staged=[b"staged"])}
         job._sinks = lambda: [(sink, sink.spec)]
         job._plan = SimpleNamespace(operators=list)
         job._commit()

@@ -74,7 +74,8 @@ def test_pieces_that_did_not_come_are_missed(lost: int) -> None:
         results.promised(told[0])
         pieces += made
     del pieces[lost]
-    with pytest.raises(JobFailedError, match=r"not what was collected: . rows .* of 3 rows"):
+    lost_rows = r"did not receive what was collected: . rows .* of 3 rows"
+    with pytest.raises(JobFailedError, match=lost_rows):
         results.tables(pieces)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.metrics.health import FindingKind, JobHealth, Severity
 from rheos.runtimes.driver.health import EVERY_US, RESTARTS_FOR_US, HealthKeeper, SeenJob
-from tests.cli.stand_ins import FIGURES, STATUS, outline
+from tests.cli.stand_ins import METRICS, STATUS, outline
 from tests.runtimes.health.jobs import NOW_MS, SECOND_US
 
 CALM = replace(STATUS, failure=None, checkpoints_failed=0, operators=())
@@ -29,7 +29,7 @@ class Driver:
 
         def job() -> SeenJob:
             self.looks += 1
-            return SeenJob(CALM, FIGURES, self.earlier)
+            return SeenJob(CALM, METRICS, self.earlier)
 
         found = self.keeper.look(self.now_us, now_ms, self.now_us, self.restarts, job)
         assert found is not None
@@ -50,7 +50,7 @@ def test_restarts_of_the_last_hour_are_found_and_no_older_ones() -> None:
     driver.restarts = 1
     (one,) = driver.look().findings
     assert (one.kind, one.severity) == (FindingKind.RESTARTS, Severity.DEGRADED)
-    assert [reading.figure for reading in driver.keeper.readings()] == ["health", "findings"]
+    assert [reading.metric for reading in driver.keeper.readings()] == ["health", "findings"]
     (one,) = driver.look(300 * SECOND_US).findings
     assert one.severity is Severity.NOTE
     assert [reading.value for reading in driver.keeper.readings()] == [0], "a note is none"

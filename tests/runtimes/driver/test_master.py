@@ -436,10 +436,10 @@ class TestRecovery:
         assert result.status.operators == first.master.status().operators
         assert not first.master.status().finished_before
 
-    def test_the_story_is_given_as_of_the_last_step(self) -> None:
+    def test_the_decisions_is_given_as_of_the_last_step(self) -> None:
         driver = Driver().runs()
-        assert [line.split()[1] for line in driver.master.story()][-1] == "RUNNING"
-        assert driver.master.story()[0].endswith("Start() -> ReadLog()")
+        assert [line.split()[1] for line in driver.master.decisions()][-1] == "RUNNING"
+        assert driver.master.decisions()[0].endswith("Start() -> ReadLog()")
 
     def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
         collected = CollectedBefore(JobId("job"), ["counts"])
@@ -656,7 +656,7 @@ class TestFailures:
         assert driver.master.result().status.state is JobState.CANCELLED
 
 
-class TestFigures:
+class TestMetrics:
     def test_rates_are_between_the_last_two_reports(self) -> None:
         driver = Driver().runs()
         driver.step(progress(0, 1, 1000), progress(1, 5, 100))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.control import Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
-from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.driver.totals import JobTotals
 from rheos.runtimes.job import JobState, JobStatus
@@ -39,15 +39,15 @@ def report(subtask: int, at_us: int, rows: int, watermark_ms: int) -> Progress:
     )
 
 
-def values(metrics: JobFigures, figure: f.Figure, at: str) -> list[float]:
-    return [r.value for r in metrics.of(figure) if at in r.at and isinstance(r.value, int | float)]
+def values(metrics: MetricsReport, metric: f.Metric, at: str) -> list[float]:
+    return [r.value for r in metrics.of(metric) if at in r.at and isinstance(r.value, int | float)]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(GROWTH, min_size=1, max_size=12))
 def test_the_status_and_the_metrics_of_an_attempt_agree(steps: list[tuple[int, ...]]) -> None:
     reports = SubtaskReports(PLAN)
-    totals, keeper = JobTotals(PLAN, reports), FiguresKeeper(PLAN, JobId("job"), reports)
+    totals, keeper = JobTotals(PLAN, reports), MetricsKeeper(PLAN, JobId("job"), reports)
     reports.begin(3)
     totals.begin(Totals())
     keeper.begin(Attempt(1), 0)

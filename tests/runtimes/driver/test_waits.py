@@ -13,7 +13,7 @@ from rheos.core.checkpoint.events import (
 from rheos.core.errors import UnavailableError
 from rheos.core.protocol.control import Committed
 from rheos.core.protocol.ids import Attempt, CheckpointId
-from rheos.runtimes.driver.figures import Unpublished
+from rheos.runtimes.driver.metrics_keeper import Unpublished
 from rheos.runtimes.driver.waits import Waits
 from tests.core.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
 

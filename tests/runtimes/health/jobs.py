@@ -9,7 +9,7 @@ import msgspec
 
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.moment import JobMoment
-from tests.cli.stand_ins import FIGURES, STATUS, outline
+from tests.cli.stand_ins import METRICS, STATUS, outline
 
 CALM = replace(STATUS, failure=None, restarts=0, checkpoints_failed=0, operators=())
 NOW_MS = 1_700_000_000_000
@@ -23,13 +23,13 @@ def seen(*readings: Reading, **more: Any) -> JobMoment:
     Names of fields of `JobMoment` are set there, others in the status.
     """
     of_seen = {name: more.pop(name) for name in list(more) if name in JobMoment.__dataclass_fields__}
-    figures = msgspec.structs.replace(FIGURES, readings=list(readings))
-    return JobMoment(replace(CALM, **more), outline(), figures, **{"now_us": NOW_US, **of_seen})
+    metrics = msgspec.structs.replace(METRICS, readings=list(readings))
+    return JobMoment(replace(CALM, **more), outline(), metrics, **{"now_us": NOW_US, **of_seen})
 
 
-def shares(chain: str, figure: str, *parts: float) -> list[Reading]:
+def shares(chain: str, metric: str, *parts: float) -> list[Reading]:
     """Of their time, by subtask."""
-    return [Reading(figure, (chain, str(n)), 1.0, part * 1000) for n, part in enumerate(parts)]
+    return [Reading(metric, (chain, str(n)), 1.0, part * 1000) for n, part in enumerate(parts)]
 
 
 def received(*rates: float) -> list[Reading]:

@@ -1,4 +1,4 @@
-"""A real driver is killed, and what its job's figures were is read from what it has left."""
+"""A real driver is killed, and what its job's metrics were is read from what it has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of whole jobs in the simulated world."""
+"""The metrics of whole jobs in the simulated world."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import rheos as rh
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.model import MetricsReport
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.runtime import SimulatedJob, SimulatedRuntime
 
@@ -30,10 +30,10 @@ def job(seed: int, faults: Faults | None = None, rows: int = 300) -> SimulatedJo
     return handle
 
 
-def total(figures: JobFigures, figure: f.Figure, *at: str) -> float:
+def total(metrics: MetricsReport, metric: f.Metric, *at: str) -> float:
     return sum(
         r.value
-        for r in figures.of(figure)
+        for r in metrics.of(metric)
         if r.at[: len(at)] == at  # type: ignore[misc]
     )
 
@@ -42,8 +42,8 @@ def total(figures: JobFigures, figure: f.Figure, *at: str) -> float:
 def test_what_is_sent_on_an_edge_arrives(seed: int) -> None:
     ran = job(seed)
     ran.wait()
-    figures = ran.figures()
-    (edge,) = [id for id, _ in Counter(r.at[0] for r in figures.of(f.SENT_ROWS)).items()]
-    assert total(figures, f.SENT_ROWS, edge) == total(figures, f.RECEIVED_ROWS, edge) == 300
-    assert total(figures, f.SENT_BYTES, edge) == total(figures, f.RECEIVED_BYTES, edge) > 0
-    assert total(figures, f.BUFFERED_ROWS) == total(figures, f.CREDITS_USED) == 0
+    metrics = ran.metrics()
+    (edge,) = [id for id, _ in Counter(r.at[0] for r in metrics.of(f.SENT_ROWS)).items()]
+    assert total(metrics, f.SENT_ROWS, edge) == total(metrics, f.RECEIVED_ROWS, edge) == 300
+    assert total(metrics, f.SENT_BYTES, edge) == total(metrics, f.RECEIVED_BYTES, edge) > 0
+    assert total(metrics, f.BUFFERED_ROWS) == total(metrics, f.CREDITS_USED) == 0

@@ -343,7 +343,7 @@ class TopicConsumer(SourceClient):
         return int(high)
 
     def _note_ends(self) -> None:
-        """For the figures, now and then."""
+        """For the metrics, now and then."""
         if time.monotonic() < self._ends_at_s:
             return
         self._ends_at_s = time.monotonic() + _ENDS_EVERY_S

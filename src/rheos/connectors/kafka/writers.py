@@ -142,7 +142,7 @@ class ExactlyOnceWriter(SinkWriter):
         self._transactions.close()
 
     def _count(self) -> None:
-        """The commits' figures, in the thread whose counters these are."""
+        """The commits' metrics, in the thread whose counters these are."""
         found = {"retries": self._transactions.retries, "brokers_away": self._transactions.brokers_away}
         for name, count in found.items():
             self._ctx.count(name, count - self._counted[name])

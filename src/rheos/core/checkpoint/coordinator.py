@@ -34,6 +34,7 @@ from rheos.core.checkpoint.acknowledgements import problem
 from rheos.core.checkpoint.available_now import AvailableNow
 from rheos.core.checkpoint.checkpointing import Awaited, Checkpointing
 from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.decision_log import CoordinatorDecision, DecisionLog
 from rheos.core.checkpoint.events import (
     Action,
     After,
@@ -73,7 +74,6 @@ from rheos.core.checkpoint.names import state_folder
 from rheos.core.checkpoint.next_attempt import NextAttempt
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
-from rheos.core.checkpoint.story import Chapter, Story
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.control import (
@@ -134,7 +134,7 @@ class Coordinator:
             self._available_now,
             config.restart,
         )
-        self._story = Story()
+        self._decisions = DecisionLog()
 
     # --- asked from outside -----------------------------------------------------------------------
 
@@ -189,9 +189,9 @@ class Coordinator:
         """Why no splits are found just now, where that is known."""
         return self._discovery.error
 
-    def story(self) -> tuple[Chapter, ...]:
+    def decisions(self) -> tuple[CoordinatorDecision, ...]:
         """The last thousand events with the actions that followed from them, the oldest first."""
-        return self._story.chapters()
+        return self._decisions.decisions()
 
     @property
     def stats(self) -> CheckpointStats:
@@ -221,7 +221,7 @@ class Coordinator:
             isinstance(action, ListSplits) for action in actions
         )
         if self.state is not before or not says_nothing:
-            self._story.note(wall_ms, event, actions, self.state)
+            self._decisions.note(wall_ms, event, actions, self.state)
         return actions
 
     def _handle(self, event: Event, now_ms: int, wall_ms: int) -> list[Action]:

@@ -1,8 +1,8 @@
-"""What the figures of a job were: fine for an hour, coarse for a week, in rings of bounded size. Pure.
+"""What the metrics of a job were: fine for an hour, coarse for a week, in rings of bounded size. Pure.
 
-A *moment* has one number for each *series*: a figure at one place, over all subtasks. Of a counter it
+A *moment* has one number for each *series*: a metric at one place, over all subtasks. Of a counter it
 is the growth per second since the moment before, of a histogram the quantiles of what was added since.
-A coarse moment is made of the fine ones of its period, each series as its figure says.
+A coarse moment is made of the fine ones of its period, each series as its metric says.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import groupby, islice
 from math import isnan, nan
 from typing import NamedTuple
 
-from rheos.core.metrics.figures import FIGURES, Kind, Merge, Scope
-from rheos.core.metrics.model import JobFigures, across_subtasks, growth_per_s, merged
+from rheos.core.metrics.declarations import METRICS, Kind, Merge, Scope
+from rheos.core.metrics.model import MetricsReport, across_subtasks, growth_per_s, merged
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 
@@ -50,7 +50,7 @@ class HistoryConfig:
         return 1008
 
 
-class FiguresMoment(NamedTuple):
+class MetricsMoment(NamedTuple):
     """`values` is by the place of a series in `series`; NaN where it has none."""
 
     at_ms: int
@@ -58,7 +58,7 @@ class FiguresMoment(NamedTuple):
     values: array[float]
 
     @classmethod
-    def of(cls, at_ms: int, values: Mapping[str, float]) -> FiguresMoment:
+    def of(cls, at_ms: int, values: Mapping[str, float]) -> MetricsMoment:
         return cls(at_ms, tuple(values), array("d", values.values()))
 
     def numbers(self) -> dict[str, float]:
@@ -67,31 +67,31 @@ class FiguresMoment(NamedTuple):
 
 
 def series_of(reading: Reading, quantile: str = "") -> str:
-    """The name of a series: the figure, the labels, and of a histogram the quantile, by tabs."""
+    """The name of a series: the metric, the labels, and of a histogram the quantile, by tabs."""
     labels = [label.replace(_SEPARATOR, " ") for label in reading.at]
-    return _SEPARATOR.join([reading.figure, *labels, *([quantile] if quantile else [])])
+    return _SEPARATOR.join([reading.metric, *labels, *([quantile] if quantile else [])])
 
 
 class MomentMaker:
-    """Makes moments of figures, each from what has changed since the one before."""
+    """Makes moments of metrics, each from what has changed since the one before."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, tuple[str, ...]], Reading] = {}
         self._before_us = 0
         self._series: tuple[str, ...] = ()
 
-    def moment(self, figures: JobFigures, now_us: int) -> FiguresMoment:
+    def moment(self, metrics: MetricsReport, now_us: int) -> MetricsMoment:
         """Return the moment of these metrics. `now_us` is the time by the monotonic clock: the wall
         clock may be set between two moments."""
         elapsed_s = (now_us - self._before_us) / 1e6 if self._before else 0.0
-        grown = [self._grown(r, elapsed_s) for r in figures.readings if _is_kept(r)]
-        self._before = {(r.figure, r.at): r for r in figures.readings}
+        grown = [self._grown(r, elapsed_s) for r in metrics.readings if _is_kept(r)]
+        self._before = {(r.metric, r.at): r for r in metrics.readings}
         self._before_us = now_us
         found: dict[str, float] = {}
-        order = {name: n for n, name in enumerate(FIGURES)}
-        for reading in sorted(across_subtasks(grown), key=lambda r: order[r.figure]):
+        order = {name: n for n, name in enumerate(METRICS)}
+        for reading in sorted(across_subtasks(grown), key=lambda r: order[r.metric]):
             found |= _numbers(reading)
-        moment = FiguresMoment.of(figures.at_ms, dict(islice(found.items(), MAX_SERIES)))
+        moment = MetricsMoment.of(metrics.at_ms, dict(islice(found.items(), MAX_SERIES)))
         if moment.series == self._series:
             # A thousand moments share one tuple of names.
             return moment._replace(series=self._series)
@@ -99,20 +99,20 @@ class MomentMaker:
         return moment
 
     def _grown(self, reading: Reading, elapsed_s: float) -> Reading:
-        figure, before = FIGURES[reading.figure], self._before.get((reading.figure, reading.at))
+        metric, before = METRICS[reading.metric], self._before.get((reading.metric, reading.at))
         value = reading.value
         if isinstance(value, Accumulated):
             earlier = Accumulated() if before is None else before.value
             assert isinstance(earlier, Accumulated)
-            return Reading(figure.name, reading.at, value.since(earlier))
-        per_s = growth_per_s(figure, 0 if before is None else before.value, value, elapsed_s)
-        return Reading(figure.name, reading.at, value, per_s)
+            return Reading(metric.name, reading.at, value.since(earlier))
+        per_s = growth_per_s(metric, 0 if before is None else before.value, value, elapsed_s)
+        return Reading(metric.name, reading.at, value, per_s)
 
 
 def _is_kept(reading: Reading) -> bool:
     """Splits and keys come and go, and may be many: the history has the skew of splits, and the lag of
     the source."""
-    return FIGURES[reading.figure].scope not in (Scope.SPLIT, Scope.KEY)
+    return METRICS[reading.metric].scope not in (Scope.SPLIT, Scope.KEY)
 
 
 def _numbers(reading: Reading) -> dict[str, float]:
@@ -120,7 +120,7 @@ def _numbers(reading: Reading) -> dict[str, float]:
     if isinstance(value, Accumulated):
         quantiles = {name: value.quantile(share) for name, share in QUANTILES.items()}
         return {series_of(reading, name): q for name, q in quantiles.items() if q is not None}
-    if FIGURES[reading.figure].kind is Kind.COUNTER:
+    if METRICS[reading.metric].kind is Kind.COUNTER:
         return {} if reading.per_s is None else {series_of(reading): reading.per_s}
     return {series_of(reading): value}
 
@@ -128,36 +128,36 @@ def _numbers(reading: Reading) -> dict[str, float]:
 # --- rolling up -------------------------------------------------------------------------------------
 
 
-def rolled_up(moments: Sequence[FiguresMoment]) -> FiguresMoment:
+def rolled_up(moments: Sequence[MetricsMoment]) -> MetricsMoment:
     """One moment for several, of which there is one at least; it has the time of the last."""
     values: dict[str, list[float]] = {}
     for moment in moments:
         for series, value in moment.numbers().items():
             values.setdefault(series, []).append(value)
-    return FiguresMoment.of(
+    return MetricsMoment.of(
         moments[-1].at_ms, {series: merged(_over(series), found) for series, found in values.items()}
     )
 
 
 def _over(series: str) -> Merge:
     name, *labels = series.split(_SEPARATOR)
-    figure = FIGURES.get(name)
-    if figure is None or (labels and labels[-1] == "p99"):
+    metric = METRICS.get(name)
+    if metric is None or (labels and labels[-1] == "p99"):
         return Merge.MOST
-    return figure.over
+    return metric.over
 
 
-class FiguresHistory:
+class MetricsHistory:
     """The rings. `add` is given moments in the order of time, by a clock that may jump."""
 
     def __init__(self, config: HistoryConfig) -> None:
         self._config = config
-        self.fine: deque[FiguresMoment] = deque(maxlen=config.fine_moments)
-        self.coarse: deque[FiguresMoment] = deque(maxlen=config.coarse_moments)
-        self._period: list[FiguresMoment] = []
+        self.fine: deque[MetricsMoment] = deque(maxlen=config.fine_moments)
+        self.coarse: deque[MetricsMoment] = deque(maxlen=config.coarse_moments)
+        self._period: list[MetricsMoment] = []
         """The fine moments of the coarse period that runs."""
 
-    def add(self, moment: FiguresMoment) -> FiguresMoment | None:
+    def add(self, moment: MetricsMoment) -> MetricsMoment | None:
         """Takes it in. Returns the coarse moment that was finished by it."""
         finished = None
         if self._period and self._period_of(moment) != self._period_of(self._period[-1]):
@@ -168,10 +168,10 @@ class FiguresHistory:
         self.fine.append(moment)
         return finished
 
-    def _period_of(self, moment: FiguresMoment) -> int:
+    def _period_of(self, moment: MetricsMoment) -> int:
         return moment.at_ms // self._config.coarse_ms
 
-    def precede(self, fine: Iterable[FiguresMoment], coarse: Iterable[FiguresMoment]) -> None:
+    def precede(self, fine: Iterable[MetricsMoment], coarse: Iterable[MetricsMoment]) -> None:
         """What was before all that was added: of an earlier driver."""
         for ring, before in ((self.fine, fine), (self.coarse, coarse)):
             own = list(ring)
@@ -180,7 +180,7 @@ class FiguresHistory:
             ring.extend(own)
 
 
-def columns(moments: Sequence[FiguresMoment]) -> tuple[list[str], list[list[float | None]]]:
+def columns(moments: Sequence[MetricsMoment]) -> tuple[list[str], list[list[float | None]]]:
     """All series of the moments, and of each moment its values, None where it has none."""
     series = sorted({name for names, _ in groupby(m.series for m in moments) for name in names})
     rows = []
@@ -192,10 +192,10 @@ def columns(moments: Sequence[FiguresMoment]) -> tuple[list[str], list[list[floa
 
 def moments_of(
     series: Sequence[str], at_ms: Sequence[int], rows: Sequence[Sequence[float | None]]
-) -> list[FiguresMoment]:
+) -> list[MetricsMoment]:
     """The reverse."""
     names = tuple(series)
     return [
-        FiguresMoment(at, names, array("d", [nan if value is None else value for value in row]))
+        MetricsMoment(at, names, array("d", [nan if value is None else value for value in row]))
         for at, row in zip(at_ms, rows, strict=True)
     ]

@@ -1,7 +1,7 @@
-"""The history of a job's figures as files beside its log: what was before a crash is seen after it.
+"""The history of a job's metrics as files beside its log: what was before a crash is seen after it.
 
-    <job>/figures/fine-0001700000000000.json      up to 30 moments, from that time on
-    <job>/figures/coarse-0001700000000000.json
+    <job>/metrics/fine-0001700000000000.json      up to 30 moments, from that time on
+    <job>/metrics/coarse-0001700000000000.json
 
 Each is sealed, written whole, and written again as it grows; a driver begins files of its own. Files
 that are too old go, and only those that have such a name. Nothing else of the job rests on them.
@@ -16,7 +16,7 @@ from enum import Enum
 import msgspec
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.metrics.history import FiguresMoment, HistoryConfig, columns, moments_of
+from rheos.core.metrics.history import HistoryConfig, MetricsMoment, columns, moments_of
 from rheos.core.metrics.job_files import decode_file, sealed_file
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.sealed import Sealed
@@ -47,12 +47,12 @@ class HistorySegment(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, job: str, grain: Grain, period_ms: int, moments: Sequence[FiguresMoment]
+        cls, job: str, grain: Grain, period_ms: int, moments: Sequence[MetricsMoment]
     ) -> HistorySegment:
         series, rows = columns(moments)
         return cls(job, grain.value, period_ms, series, [m.at_ms for m in moments], rows)
 
-    def moments(self) -> list[FiguresMoment]:
+    def moments(self) -> list[MetricsMoment]:
         return moments_of(self.series, self.at_ms, self.values)
 
 
@@ -71,7 +71,7 @@ _decoder = msgspec.json.Decoder(HistorySegment)
 
 
 def history_folder(job_folder: str) -> str:
-    return f"{job_folder}/figures"
+    return f"{job_folder}/metrics"
 
 
 def segment_path(folder: str, grain: Grain, first_ms: int) -> str:
@@ -93,10 +93,10 @@ def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
     return segment
 
 
-def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) -> list[FiguresMoment]:
+def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) -> list[MetricsMoment]:
     """The newest moments of the grain, `most` at the most, in the order of time. Files that cannot be
     read are passed over. Raises OSError where the folder cannot be listed."""
-    moments: list[FiguresMoment] = []
+    moments: list[MetricsMoment] = []
     paths = [path for path in store.list(folder) if _grain(path) is grain]
     for path in reversed(paths):
         if len(moments) >= most:

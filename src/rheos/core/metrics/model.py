@@ -1,4 +1,4 @@
-"""The figures of a job at one moment, and how readings of several subtasks become one. Pure."""
+"""The metrics of a job at one moment, and how readings of several subtasks become one. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, assert_never
 
 import msgspec
 
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import FIGURES, Figure, Kind, Merge
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import METRICS, Kind, Merge, Metric
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
@@ -19,8 +19,8 @@ from rheos.core.protocol.readings import Reading
 Value = int | float | Accumulated
 
 
-class JobFigures(msgspec.Struct, frozen=True):
-    """All figures of a job at one moment, by subtask, and what their labels name."""
+class MetricsReport(msgspec.Struct, frozen=True):
+    """All metrics of a job at one moment, by subtask, and what their labels name."""
 
     job: str
     name: str
@@ -35,8 +35,8 @@ class JobFigures(msgspec.Struct, frozen=True):
     """The chain that sends on each edge, and the one that receives."""
     readings: list[Reading]
 
-    def of(self, figure: Figure) -> list[Reading]:
-        return [reading for reading in self.readings if reading.figure == figure.name]
+    def of(self, metric: Metric) -> list[Reading]:
+        return [reading for reading in self.readings if reading.metric == metric.name]
 
 
 # --- readings of one subtask ------------------------------------------------------------------------
@@ -46,26 +46,26 @@ def subtask_readings(report: Progress, before: Progress | None, now_ms: int) -> 
     """What a subtask's newest report says, with the growth since the one before it. `now_ms` is the
     wall clock when the report came."""
     subtask = str(report.subtask)
-    values = {(r.figure, r.at): r.value for r in _read(report, now_ms)}
+    values = {(r.metric, r.at): r.value for r in _read(report, now_ms)}
     earlier: dict[tuple[str, tuple[str, ...]], Value] = {}
     elapsed_s = 0.0
     if before is not None:
-        earlier = {(r.figure, r.at): r.value for r in _read(before, now_ms)}
+        earlier = {(r.metric, r.at): r.value for r in _read(before, now_ms)}
         elapsed_s = (report.step_us - before.step_us) / 1e6
     return [
         Reading(
             name,
             (*at, subtask),
             value,
-            growth_per_s(FIGURES[name], earlier.get((name, at), 0), value, elapsed_s),
+            growth_per_s(METRICS[name], earlier.get((name, at), 0), value, elapsed_s),
         )
         for (name, at), value in values.items()
     ]
 
 
-def growth_per_s(figure: Figure, before: Value, value: Value, elapsed_s: float) -> float | None:
+def growth_per_s(metric: Metric, before: Value, value: Value, elapsed_s: float) -> float | None:
     """Of a counter; None where nothing can be said. One that is less than it was has begun anew."""
-    if figure.kind is not Kind.COUNTER or elapsed_s <= 0:
+    if metric.kind is not Kind.COUNTER or elapsed_s <= 0:
         return None
     assert not isinstance(value, Accumulated)
     assert not isinstance(before, Accumulated)
@@ -102,21 +102,21 @@ def _named(path: str) -> tuple[str, str]:
 
 
 def across_subtasks(readings: Iterable[Reading]) -> list[Reading]:
-    """Each figure once for each place, whatever the subtask; the others as they are."""
+    """Each metric once for each place, whatever the subtask; the others as they are."""
     groups: dict[tuple[str, tuple[str, ...]], list[Reading]] = {}
     for reading in readings:
-        at = reading.at[:-1] if FIGURES[reading.figure].scope.of_subtask else reading.at
-        groups.setdefault((reading.figure, at), []).append(reading)
-    return [_as_one(FIGURES[name], at, group) for (name, at), group in groups.items()]
+        at = reading.at[:-1] if METRICS[reading.metric].scope.of_subtask else reading.at
+        groups.setdefault((reading.metric, at), []).append(reading)
+    return [_as_one(METRICS[name], at, group) for (name, at), group in groups.items()]
 
 
-def _as_one(figure: Figure, at: tuple[str, ...], group: Sequence[Reading]) -> Reading:
+def _as_one(metric: Metric, at: tuple[str, ...], group: Sequence[Reading]) -> Reading:
     rates = [reading.per_s for reading in group if reading.per_s is not None]
     histograms = [r.value for r in group if isinstance(r.value, Accumulated)]
     if histograms:
-        return Reading(figure.name, at, reduce(Accumulated.plus, histograms))
+        return Reading(metric.name, at, reduce(Accumulated.plus, histograms))
     numbers = [r.value for r in group if not isinstance(r.value, Accumulated)]
-    return Reading(figure.name, at, merged(figure.across, numbers), sum(rates) if rates else None)
+    return Reading(metric.name, at, merged(metric.across, numbers), sum(rates) if rates else None)
 
 
 def merged(how: Merge, values: Sequence[float]) -> float:
@@ -140,7 +140,7 @@ def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
     """For each source how far its splits are apart, over all subtasks."""
     marks: dict[str, list[float]] = {}
     for reading in readings:
-        if reading.figure == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):
+        if reading.metric == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):
             marks.setdefault(reading.at[0], []).append(reading.value)
     return [Reading(f.SKEW.name, (op,), max(found) - min(found)) for op, found in marks.items()]
 
@@ -150,21 +150,21 @@ def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
 QUANTILES = (0.5, 0.95, 0.99)
 
 
-def figures_object(figures: JobFigures) -> dict[str, Any]:
-    """What commands and exports show as JSON: each figure with its unit and its readings."""
+def metrics_object(metrics: MetricsReport) -> dict[str, Any]:
+    """Return the JSON object of commands and exports: each metric with its unit and its readings."""
     shown: dict[str, Any] = {}
-    for reading in figures.readings:
-        figure = FIGURES[reading.figure]
+    for reading in metrics.readings:
+        metric = METRICS[reading.metric]
         entry = shown.setdefault(
-            figure.name, {"unit": figure.unit.value, "kind": figure.kind.value, "readings": []}
+            metric.name, {"unit": metric.unit.value, "kind": metric.kind.value, "readings": []}
         )
-        entry["readings"].append(_reading_object(figure, reading))
-    said = {n: getattr(figures, n) for n in figures.__struct_fields__ if n != "readings"}
-    return {**said, "figures": {name: shown[name] for name in FIGURES if name in shown}}
+        entry["readings"].append(_reading_object(metric, reading))
+    said = {n: getattr(metrics, n) for n in metrics.__struct_fields__ if n != "readings"}
+    return {**said, "figures": {name: shown[name] for name in METRICS if name in shown}}
 
 
-def _reading_object(figure: Figure, reading: Reading) -> dict[str, Any]:
-    labels = dict(zip(figure.scope.labels, reading.at, strict=True))
+def _reading_object(metric: Metric, reading: Reading) -> dict[str, Any]:
+    labels = dict(zip(metric.scope.labels, reading.at, strict=True))
     value = reading.value
     if not isinstance(value, Accumulated):
         rate = {} if reading.per_s is None else {"per_s": reading.per_s}

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
-from rheos.core.metrics.figures import FIGURES, Figure, Kind
+from rheos.core.metrics.declarations import METRICS, Kind, Metric
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.readings import Reading
 
 MAX_READINGS = 100_000
-"""In a report, of all kinds together. Each named figure of each operator of the program is one."""
+"""In a report, of all kinds together. Each named metric of each operator of the program is one."""
 MAX_NAME = 1024
 """Characters of a label."""
 MAX_BUCKETS = 4096
@@ -38,10 +38,10 @@ def report_problem(report: Progress, shape: ReportShape) -> str | None:
     named = (report.counters, report.accumulated, report.gauges)
     if sum(len(all) for all in (*by_operator, *named)) + len(report.readings) > MAX_READINGS:
         return f"it has more than {MAX_READINGS} readings"
-    for operator in (id for figures in by_operator for id in figures):
+    for operator in (id for metrics in by_operator for id in metrics):
         if operator not in shape.operators:
             return f"the plan has no operator {operator[:MAX_NAME]!r}"
-    for path in (path for figures in named for path in figures):
+    for path in (path for metrics in named for path in metrics):
         operator, _, name = path.rpartition("/")
         if operator not in shape.operators or not 0 < len(name) <= MAX_NAME:
             return f"the plan has no operator for {path[:MAX_NAME]!r}"
@@ -53,18 +53,18 @@ def report_problem(report: Progress, shape: ReportShape) -> str | None:
 
 
 def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
-    figure = FIGURES.get(reading.figure)
-    if figure is None or not figure.scope.of_subtask:
-        return f"workers report no figure {reading.figure[:MAX_NAME]!r}"
-    labels = figure.scope.labels[:-1]
+    metric = METRICS.get(reading.metric)
+    if metric is None or not metric.scope.of_subtask:
+        return f"workers report no metric {reading.metric[:MAX_NAME]!r}"
+    labels = metric.scope.labels[:-1]
     if len(labels) != len(reading.at):
         return (
-            f"{figure.name} has {len(labels)} labels in addition to the subtask, not {len(reading.at)}"
+            f"{metric.name} has {len(labels)} labels in addition to the subtask, not {len(reading.at)}"
         )
     for label, value in zip(labels, reading.at, strict=True):
         if not _is_known(label, value, shape):
-            return f"{figure.name} is of {label} {value[:MAX_NAME]!r}, which the plan does not have"
-    return _value_problem(figure, reading)
+            return f"{metric.name} is of {label} {value[:MAX_NAME]!r}, which the plan does not have"
+    return _value_problem(metric, reading)
 
 
 def _is_known(label: str, value: str, shape: ReportShape) -> bool:
@@ -79,16 +79,16 @@ def _is_known(label: str, value: str, shape: ReportShape) -> bool:
             return len(value) <= MAX_NAME
 
 
-def _value_problem(figure: Figure, reading: Reading) -> str | None:
+def _value_problem(metric: Metric, reading: Reading) -> str | None:
     value = reading.value
-    if isinstance(value, Accumulated) != (figure.kind is Kind.HISTOGRAM):
-        return f"{figure.name} is a {figure.kind.value}"
+    if isinstance(value, Accumulated) != (metric.kind is Kind.HISTOGRAM):
+        return f"{metric.name} is a {metric.kind.value}"
     if isinstance(value, Accumulated):
         if min(value.n, *value.buckets.values(), 0) < 0 or len(value.buckets) > MAX_BUCKETS:
-            return f"{figure.name} is no histogram"
-    elif not isfinite(value) or (figure.kind is Kind.COUNTER and value < 0):
-        return f"{figure.name} cannot be {value}"
-    return None if reading.per_s is None else f"{figure.name} comes with a rate, which the driver says"
+            return f"{metric.name} is no histogram"
+    elif not isfinite(value) or (metric.kind is Kind.COUNTER and value < 0):
+        return f"{metric.name} cannot be {value}"
+    return None if reading.per_s is None else f"{metric.name} comes with a rate, which the driver says"
 
 
 def _first(problems: Iterable[str | None]) -> str | None:

@@ -174,7 +174,7 @@ class Operator(ABC):
 
     def keys_held(self) -> int | None:
         """Of how many keys it has state in memory; None where it would have to count, or has no keys. A
-        figure: about once a second."""
+        metric: about once a second."""
         return None
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:

@@ -387,7 +387,7 @@ class SourceOperator(Operator):
         return found + [(state.number, False) for state in self._waiting]
 
     def progress(self, now_ms: int) -> SourceProgress:
-        """How far it is, for its figures; `now_ms` by the wall clock."""
+        """How far it is, for its metrics; `now_ms` by the wall clock."""
         by_column = self._spec.watermark is not None and self._reach.clock_ms is None
         now_us = self.ctx.clock.monotonic_us() if by_column else None
         return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms, now_us)

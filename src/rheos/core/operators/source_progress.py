@@ -1,4 +1,4 @@
-"""How far a subtask of a source is with its splits, for its figures."""
+"""How far a subtask of a source is with its splits, for its metrics."""
 
 from __future__ import annotations
 

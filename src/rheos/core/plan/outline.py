@@ -40,7 +40,7 @@ class OutlinedEdge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """Chains in topological order. The ids are those that figures have in their labels."""
+    """Chains in topological order. The ids are those that metrics have in their labels."""
 
     name: str
     parallelism: int

@@ -264,7 +264,7 @@ class Failed(Message, frozen=True):
 
 
 class Progress(Message, frozen=True):
-    """The subtask's figures, sent about once a second; totals since the attempt began."""
+    """The subtask's metrics, sent about once a second; totals since the attempt began."""
 
     subtask: int
     step_us: int

@@ -8,9 +8,9 @@ from rheos.core.protocol.accumulated import Accumulated
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """One value of one figure. The figures, with units and meanings, are in `observe/figures.py`."""
+    """One value of one metric. The metrics, with units and meanings, are in `observe/metrics.py`."""
 
-    figure: str
+    metric: str
     at: tuple[str, ...]
     """A value for each label of the metric's scope, in order. A worker leaves out its subtask, which is
     the last label."""

@@ -35,11 +35,11 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.deadlines import earlier
 from rheos.core.task.drift import DriftReporter
-from rheos.core.task.figures import ProcessReadings, slot_readings
 from rheos.core.task.found_splits import FoundSplits
 from rheos.core.task.input_chain import InputChain
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.pacing import pacing
+from rheos.core.task.slot_metrics import ProcessReadings, slot_readings
 from rheos.core.task.source_phases import PhaseReporter
 from rheos.core.task.traffic import Ran, TimeSpent
 from rheos.core.task.tree import OperatorTree
@@ -99,7 +99,7 @@ class SubtaskEngine:
         thread: ThreadTimes = lambda: None,
     ) -> None:
         """`open_store` opens the folder of a savepoint; it is called on the I/O executor. `process`
-        reads the figures of the process that hosts it, `thread` what the thread has that steps it."""
+        reads the metrics of the process that hosts it, `thread` what the thread has that steps it."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -326,7 +326,7 @@ class SubtaskEngine:
     # --- reports and the end ----------------------------------------------------------------------
 
     def report_progress(self) -> None:
-        """Sends the subtask's figures; also called once more before it leaves."""
+        """Sends the subtask's metrics; also called once more before it leaves."""
         totals = _sum(chain.totals() for chain in self._chains)
         watermarks = {
             str(planned.id): runner.watermark_ms

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import Chain
 from rheos.core.protocol.elements import LatencyMark

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ports import Clock, ThreadTimes
 from rheos.core.protocol.readings import Reading

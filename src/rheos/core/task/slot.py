@@ -21,7 +21,7 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state import format as state_format
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.engine import Assignment, SubtaskEngine
-from rheos.core.task.figures import ProcessReadings
+from rheos.core.task.slot_metrics import ProcessReadings
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def open_slot(
     `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
     may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
     folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
-    `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it, and
+    `inline_bytes` lies in the log itself. `process` reads the metrics of the process that hosts it, and
     `thread` what this thread has had of the processor. `works_for` is handed, first of all, what says
     which operator this thread works for.
     """

@@ -13,7 +13,7 @@ import msgspec
 import zmq
 
 from rheos.core.errors import CheckpointError, RheosError, TransportError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.core.protocol.error_data import ErrorData
@@ -23,7 +23,7 @@ from rheos.ops.control.registry import JobRecord
 from rheos.runtimes.job import JobStatus
 from rheos.runtimes.job_operations import (
     CancelJob,
-    GetFigures,
+    GetMetrics,
     GetPlan,
     GetSettings,
     GetStatus,
@@ -96,9 +96,9 @@ class JobClient(JobMethods):
         """Return what the job does at this moment."""
         return self.ask(GetStatus())
 
-    def figures(self) -> JobFigures:
+    def metrics(self) -> MetricsReport:
         """Return all metrics as they are now."""
-        return self.ask(GetFigures())
+        return self.ask(GetMetrics())
 
     def plan(self) -> PlanOutline:
         """Return the plan that runs."""

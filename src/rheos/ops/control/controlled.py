@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.errors import FencedError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.printable import printable_lines
@@ -166,7 +166,7 @@ class ControlledJob(JobHandle):
 
     def _repr_html_(self) -> str:
         """The picture as it is now, where nothing can be shown live."""
-        return picture(self._plan, self.status(), self.figures())
+        return picture(self._plan, self.status(), self.metrics())
 
     def _ipython_display_(self) -> None:
         """In a notebook, as the last value of a cell: live."""
@@ -220,8 +220,8 @@ class ControlledJob(JobHandle):
     def take_collected(self) -> Mapping[str, pa.Table]:
         return self.job.take_collected()
 
-    def figures(self) -> JobFigures:
-        return self.job.figures()
+    def metrics(self) -> MetricsReport:
+        return self.job.metrics()
 
     def _outcome(self) -> Outcome | None:
         """How the job has ended; None where its driver has failed, or was replaced, and the job goes

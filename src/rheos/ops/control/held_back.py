@@ -1,4 +1,4 @@
-"""What holds the watermark of an operator back, by a job's figures: which splits, since when, and where
+"""What holds the watermark of an operator back, by a job's metrics: which splits, since when, and where
 it waits behind rows. Pure."""
 
 from __future__ import annotations
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import Figure
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.history import series_of
 from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
@@ -52,17 +52,19 @@ class HeldBack:
     """The side output of late rows, where it is read; None: they are dropped."""
 
 
-def held_back(outline: PlanOutline, figures: JobFigures, history: HistoryView, wanted: str) -> HeldBack:
+def held_back(
+    outline: PlanOutline, metrics: MetricsReport, history: HistoryView, wanted: str
+) -> HeldBack:
     """Of the operator of that id, or the only one of that name. Raises ConfigurationError."""
     operator = _operator(outline, wanted)
     chains = _upstream(outline, operator.id)
     ahead = {each.id for chain in outline.chains if chain.id in chains for each in chain.operators}
-    watermark_ms, subtask = _least(_of_operator(figures, f.WATERMARK, operator.id))
-    splits = [split for split in open_splits(figures.operators, figures.of) if split[0] in ahead]
+    watermark_ms, subtask = _least(_of_operator(metrics, f.WATERMARK, operator.id))
+    splits = [split for split in open_splits(metrics.operators, metrics.of) if split[0] in ahead]
     standing = [split for _, split in splits]
     behind = [split for split in standing if not split.idle]
     least = min((_rank(split.watermark_ms) for split in behind), default=None)
-    late = (r.value for r in figures.of(f.COUNTER) if r.at[:2] == (operator.id, "late"))
+    late = (r.value for r in metrics.of(f.COUNTER) if r.at[:2] == (operator.id, "late"))
     return HeldBack(
         operator,
         watermark_ms,
@@ -70,8 +72,8 @@ def held_back(outline: PlanOutline, figures: JobFigures, history: HistoryView, w
         _since_ms(history, operator.id, watermark_ms),
         tuple(split for split in behind if _rank(split.watermark_ms) == least),
         tuple(split for split in standing if split.idle),
-        sum(_number(r) for r in figures.of(f.WAITING_SPLITS) if r.at[0] in ahead),
-        tuple(_delayed(outline, figures, chains)),
+        sum(_number(r) for r in metrics.of(f.WAITING_SPLITS) if r.at[0] in ahead),
+        tuple(_delayed(outline, metrics, chains)),
         sum(int(value) for value in late if not isinstance(value, Accumulated)),
         "late" if "late" in operator.outputs else None,
     )
@@ -104,21 +106,21 @@ def _upstream(outline: PlanOutline, operator: str) -> set[str]:
     return found
 
 
-def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Iterator[Delayed]:
+def _delayed(outline: PlanOutline, metrics: MetricsReport, chains: set[str]) -> Iterator[Delayed]:
     heads = {chain.id: chain.operators[0] for chain in outline.chains}
     for edge in outline.edges:
         if edge.target not in chains or edge.feedback:
             continue
         receiver = heads[edge.target]
-        sent, _ = _least(_of_operator(figures, f.WATERMARK, edge.sender))
-        heard, _ = _least(_of_operator(figures, f.WATERMARK, receiver.id))
-        queued = sum(_number(r) for r in figures.of(f.QUEUED_BATCHES) if r.at[0] == edge.id)
+        sent, _ = _least(_of_operator(metrics, f.WATERMARK, edge.sender))
+        heard, _ = _least(_of_operator(metrics, f.WATERMARK, receiver.id))
+        queued = sum(_number(r) for r in metrics.of(f.QUEUED_BATCHES) if r.at[0] == edge.id)
         # Subtasks do not report at one moment: where nothing waits, the difference is only that.
         if sent is None or not queued or (heard is not None and heard >= sent):
             continue
-        busy = [r.per_s for r in figures.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
+        busy = [r.per_s for r in metrics.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
         yield Delayed(
-            figures.operators.get(edge.sender, edge.sender),
+            metrics.operators.get(edge.sender, edge.sender),
             receiver.name,
             sent,
             heard,
@@ -127,8 +129,8 @@ def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Ite
         )
 
 
-def _of_operator(figures: JobFigures, figure: Figure, operator: str) -> dict[int, int]:
-    return {int(r.at[-1]): _number(r) for r in figures.of(figure) if r.at[0] == operator}
+def _of_operator(metrics: MetricsReport, metric: Metric, operator: str) -> dict[int, int]:
+    return {int(r.at[-1]): _number(r) for r in metrics.of(metric) if r.at[0] == operator}
 
 
 def _least(by_subtask: dict[int, int]) -> tuple[int | None, int | None]:

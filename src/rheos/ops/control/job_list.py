@@ -213,9 +213,9 @@ def stored_checkpoints(wanted: str, directory: str) -> list[CheckpointInfo]:
     return [checkpoint_info(kept.entry) for kept in view.completed]
 
 
-def stored_figures(wanted: str, directory: str) -> HistoryView:
-    """What the job's figures were. Raises ConfigurationError where the directory has no such job,
-    CheckpointError."""
+def stored_metrics(wanted: str, directory: str) -> HistoryView:
+    """Return the stored metrics of a job. Raises ConfigurationError if the directory has no such job,
+    and CheckpointError."""
     store, job, _ = stored_job(wanted, directory)
     return stored_history(store, job)
 

@@ -11,7 +11,7 @@ from rheos.connectors.listener.head import HttpError
 from rheos.connectors.listener.place import HostNames, listening_socket, shown_address
 from rheos.connectors.listener.server import Listener, listeners
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 
 _LOOPBACK = "127.0.0.1"
 _PATH = "/metrics"
@@ -25,7 +25,7 @@ class MetricsPort:
     """Listens from its construction until `close`, in threads of its own."""
 
     def __init__(
-        self, where: str, jobs: Callable[[], Sequence[JobFigures]], names: Sequence[str] = ()
+        self, where: str, jobs: Callable[[], Sequence[MetricsReport]], names: Sequence[str] = ()
     ) -> None:
         """Start to listen.
 
@@ -41,15 +41,15 @@ class MetricsPort:
             from prometheus_client import CollectorRegistry
             from prometheus_client.exposition import choose_encoder
 
-            from rheos.ops.export.prometheus import FiguresCollector, ListenersCollector
+            from rheos.ops.export.prometheus import ListenersCollector, MetricsCollector
         except ImportError as error:
             raise ConfigurationError(
-                "figures for Prometheus need the package prometheus-client",
+                "metrics for Prometheus need the package prometheus-client",
                 hint="pip install 'rheos[prometheus]'",
             ) from error
         host, port = _place(where)
         registry = CollectorRegistry()
-        registry.register(FiguresCollector(jobs))
+        registry.register(MetricsCollector(jobs))
         registry.register(ListenersCollector(_counts))
 
         def answer(exchange: HttpExchange) -> None:

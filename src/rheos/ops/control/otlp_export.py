@@ -1,4 +1,4 @@
-"""Sends the figures of this process' jobs to a collector of OpenTelemetry, by OTLP over HTTP."""
+"""Sends the metrics of this process' jobs to a collector of OpenTelemetry, by OTLP over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.core.errors import ConfigurationError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.printable import printable_lines
 from rheos.core.redaction import redacted
 
@@ -34,7 +34,7 @@ class OtlpExport:
     """
 
     def __init__(
-        self, url: str, jobs: Callable[[], Sequence[JobFigures]], every_s: float = EVERY_S
+        self, url: str, jobs: Callable[[], Sequence[MetricsReport]], every_s: float = EVERY_S
     ) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -43,7 +43,7 @@ class OtlpExport:
             from rheos.ops.export.opentelemetry import metrics_data
         except ImportError as error:
             raise ConfigurationError(
-                "figures for OpenTelemetry need the packages opentelemetry-sdk and "
+                "metrics for OpenTelemetry need the packages opentelemetry-sdk and "
                 "opentelemetry-exporter-otlp-proto-http",
                 hint="pip install 'rheos[opentelemetry]'",
             ) from error
@@ -76,7 +76,7 @@ class OtlpExport:
         except Exception as error:
             done, problem = False, str(error)
         if not done and not self._failed:
-            what = f"figures could not be sent to {redacted(self.url)}: {redacted(problem)}"
+            what = f"metrics could not be sent to {redacted(self.url)}: {redacted(problem)}"
             print(printable_lines(what), file=sys.stderr)
         self._failed = not done
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import HealthState, JobHealth
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, PlanOutline
 from rheos.core.printable import printable
 from rheos.runtimes.health.rates import rates, shares
@@ -36,12 +36,12 @@ class _Box:
     height: float
 
 
-def picture(outline: PlanOutline, status: JobStatus, figures: JobFigures) -> str:
+def picture(outline: PlanOutline, status: JobStatus, metrics: MetricsReport) -> str:
     """Also of a job that has ended, as it was last."""
     stands_out = "" if status.health is None else _health(status.health)
     return (
         f'<div style="font:13px system-ui,sans-serif"><b>{_escaped(outline.name)}</b> '
-        f"{_escaped(_summary(status))}{stands_out}{_drawing(outline, figures)}</div>"
+        f"{_escaped(_summary(status))}{stands_out}{_drawing(outline, metrics)}</div>"
     )
 
 
@@ -65,15 +65,15 @@ def _summary(status: JobStatus) -> str:
     )
 
 
-def _drawing(outline: PlanOutline, figures: JobFigures) -> str:
+def _drawing(outline: PlanOutline, metrics: MetricsReport) -> str:
     if len(outline.chains) > _MOST_CHAINS:
         return f"<p>{len(outline.chains)} chains: see the dashboard.</p>"
     boxes = _placed(outline)
     width = max(box.x for box in boxes.values()) + _WIDTH + 4
     height = max(box.y + box.height for box in boxes.values()) + 4
     parts = [
-        *(_edge(edge, boxes, figures) for edge in outline.edges),
-        *(_chain(chain, boxes[chain.id], figures) for chain in outline.chains),
+        *(_edge(edge, boxes, metrics) for edge in outline.edges),
+        *(_chain(chain, boxes[chain.id], metrics) for chain in outline.chains),
     ]
     return (
         f'<svg role="img" aria-label="the graph of the job" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -99,7 +99,7 @@ def _placed(outline: PlanOutline) -> Mapping[str, _Box]:
     return boxes
 
 
-def _chain(chain: OutlinedChain, box: _Box, figures: JobFigures) -> str:
+def _chain(chain: OutlinedChain, box: _Box, metrics: MetricsReport) -> str:
     names = "".join(
         f'<text x="{box.x + 6}" y="{box.y + _HEAD + _LINE * n + 10}">'
         f"<title>{_escaped(operator.name)}, {_escaped(operator.site)}</title>"
@@ -110,12 +110,12 @@ def _chain(chain: OutlinedChain, box: _Box, figures: JobFigures) -> str:
         f'<rect x="{box.x}" y="{box.y}" width="{_WIDTH}" height="{box.height}" rx="4" '
         'fill="none" stroke="currentColor" stroke-opacity="0.4"/>'
     )
-    return frame + _time(chain.id, box, figures) + names
+    return frame + _time(chain.id, box, metrics) + names
 
 
-def _time(chain: str, box: _Box, figures: JobFigures) -> str:
+def _time(chain: str, box: _Box, metrics: MetricsReport) -> str:
     """A bar: how much of its time the chain was busy, held up and idle, on average."""
-    busy, held = (_mean(shares(figures.of(figure), chain)) for figure in (f.BUSY, f.BLOCKED))
+    busy, held = (_mean(shares(metrics.of(metric), chain)) for metric in (f.BUSY, f.BLOCKED))
     if busy is None:
         return ""
     parts = {"busy": busy, "held": held or 0.0}
@@ -131,11 +131,11 @@ def _time(chain: str, box: _Box, figures: JobFigures) -> str:
     return f"<g><title>{said}</title>{bars}</g>"
 
 
-def _edge(edge: OutlinedEdge, boxes: Mapping[str, _Box], figures: JobFigures) -> str:
+def _edge(edge: OutlinedEdge, boxes: Mapping[str, _Box], metrics: MetricsReport) -> str:
     start, end = boxes[edge.source], boxes[edge.target]
     from_x, from_y = start.x + _WIDTH, start.y + start.height / 2
     to_x, to_y = end.x, end.y + end.height / 2
-    per_s = sum(rates(figures.of(f.SENT_ROWS), edge.id).values())
+    per_s = sum(rates(metrics.of(f.SENT_ROWS), edge.id).values())
     wide = 1 + min(8.0, 1.2 * math.log10(1 + per_s))
     bend = max((to_x - from_x) / 2, 30)
     path = (

@@ -9,7 +9,7 @@ from uuid import uuid4
 from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.errors import CheckpointError, JobFailedError, RheosError
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.printable import printable_lines
 from rheos.core.redaction import redacted
@@ -116,7 +116,7 @@ class EndedElsewhere(WithoutCheckpoints):
     def cancel(self) -> None:
         pass
 
-    def figures(self) -> JobFigures:
+    def metrics(self) -> MetricsReport:
         raise self._ended()
 
     def _refused(self, refusal: RheosError) -> RheosError:

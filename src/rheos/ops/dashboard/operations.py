@@ -119,8 +119,8 @@ _OF_REST = (
     Operation(
         "figures",
         f"{_JOB}/figures",
-        "All figures as they are now, by operator, subtask and edge",
-        lambda asked: served.figures(_of(asked)),
+        "All metrics as they are now, by operator, subtask and edge",
+        lambda asked: served.metrics(_of(asked)),
     ),
     Operation(
         "health",

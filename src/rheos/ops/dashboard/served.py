@@ -17,7 +17,7 @@ from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.metrics.event_log import JobEvent, ShownEvent
 from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import figures_object
+from rheos.core.metrics.model import metrics_object
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.ended_jobs import LOST, EndedJob
@@ -30,9 +30,9 @@ from rheos.ops.control.job_list import (
     listed_jobs,
     stored_checkpoints,
     stored_event_log,
-    stored_figures,
     stored_job_object,
     stored_jobs,
+    stored_metrics,
 )
 from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.ops.control.registry import JobRecord, Registry, newest_drivers
@@ -41,7 +41,7 @@ from rheos.runtimes.driver.worker_logs import JOBS
 from rheos.runtimes.health.kinds import failed
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState
-from rheos.runtimes.job_operations import GetFigures
+from rheos.runtimes.job_operations import GetMetrics
 from rheos.runtimes.operation_contract import JobOperation, Role
 
 T = TypeVar("T")
@@ -219,13 +219,13 @@ def _failure(stored: StoredJob) -> str | None:
 
 
 def now(served: Served) -> dict[str, Any]:
-    """All that changes: the job with its health, and its figures."""
+    """All that changes: the job with its health, and its metrics."""
     if isinstance(served, StoredJob):
         return {"job": job(served), "figures": None}
     seen = listed_job(served)
     shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None}
     if seen.status is not None:
-        shown["figures"] = figures_object(_client(served).figures())
+        shown["figures"] = metrics_object(_client(served).metrics())
     return shown
 
 
@@ -237,23 +237,23 @@ def health(served: Served) -> JobHealth:
     return found
 
 
-def figures(served: Served) -> dict[str, Any]:
-    return figures_object(asked(served, GetFigures()))
+def metrics(served: Served) -> dict[str, Any]:
+    return metrics_object(asked(served, GetMetrics()))
 
 
 def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
-    """Of these figures; of all where none is named."""
+    """Of these metrics; of all where none is named."""
     match served:
         case JobRecord():
             view = _client(served).history()
         case StoredJob():
             place = served.directory
-            view = HistoryView.nothing() if place is None else stored_figures(served.job, place)
-    shown: dict[str, Any] = msgspec.to_builtins(_of_figures(view, wanted))
+            view = HistoryView.nothing() if place is None else stored_metrics(served.job, place)
+    shown: dict[str, Any] = msgspec.to_builtins(_of_metrics(view, wanted))
     return shown
 
 
-def _of_figures(view: HistoryView, wanted: Sequence[str]) -> HistoryView:
+def _of_metrics(view: HistoryView, wanted: Sequence[str]) -> HistoryView:
     if not wanted:
         return view
     parts = []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import HealthState
 from rheos.ops.export.promql import sample_name
 from rheos.runtimes.health.kinds import KINDS

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import FIGURES, Figure, Kind, Scope, Unit
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import METRICS, Kind, Metric, Scope, Unit
 from rheos.core.metrics.health import HealthState
 from rheos.ops.export.promql import expressions, sample_name, shown_labels
 
@@ -66,11 +66,11 @@ def _panels() -> Iterator[dict[str, Any]]:
     stats = [_state(), _findings()]
     yield from _placed(stats, y + 1, WIDTH // len(stats), _STAT_HEIGHT)
     y += 1 + _STAT_HEIGHT
-    headline = [_panel(figure) for figure in _HEADLINE]
+    headline = [_panel(metric) for metric in _HEADLINE]
     yield from _placed(headline, y, _PANEL_WIDTH, _PANEL_HEIGHT)
     y += _rows_of(len(headline)) * _PANEL_HEIGHT
     for title, scopes in _ROWS.items():
-        found = [_panel(figure) for figure in FIGURES.values() if figure.scope in scopes]
+        found = [_panel(metric) for metric in METRICS.values() if metric.scope in scopes]
         yield _row(title, y, list(_placed(found, y + 1, _PANEL_WIDTH, _PANEL_HEIGHT)))
         y += 1
 
@@ -111,13 +111,13 @@ def _row(title: str, y: int, panels: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _panel(figure: Figure) -> dict[str, Any]:
+def _panel(metric: Metric) -> dict[str, Any]:
     """Return the graph of a metric."""
-    labels = " ".join(f"{{{{{label}}}}}" for label in shown_labels(figure) if label != "job")
+    labels = " ".join(f"{{{{{label}}}}}" for label in shown_labels(metric) if label != "job")
     return {
         "type": "timeseries",
-        "title": figure.name,
-        "description": figure.meaning,
+        "title": metric.name,
+        "description": metric.meaning,
         "datasource": _SOURCE,
         "targets": [
             {
@@ -126,9 +126,9 @@ def _panel(figure: Figure) -> dict[str, Any]:
                 "expr": expression,
                 "legendFormat": " ".join(["{{job}}", *([labels] if labels else []), what]).strip(),
             }
-            for number, (what, expression) in enumerate(expressions(figure, _MATCHERS, _WINDOW).items())
+            for number, (what, expression) in enumerate(expressions(metric, _MATCHERS, _WINDOW).items())
         ],
-        "fieldConfig": {"defaults": {"unit": _unit(figure), "min": _least(figure)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": _unit(metric), "min": _least(metric)}, "overrides": []},
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom"},
             "tooltip": {"mode": "multi", "sort": "desc"},
@@ -197,10 +197,10 @@ def _findings() -> dict[str, Any]:
     }
 
 
-def _unit(figure: Figure) -> str:
+def _unit(metric: Metric) -> str:
     """Return Grafana's id of the unit that the panel shows."""
-    rate = figure.kind is Kind.COUNTER
-    match figure.unit:
+    rate = metric.kind is Kind.COUNTER
+    match metric.unit:
         case Unit.MS:
             return "percentunit" if rate else "ms"
         case Unit.SECONDS:
@@ -208,17 +208,17 @@ def _unit(figure: Figure) -> str:
         case Unit.BYTES:
             return "Bps" if rate else "bytes"
         case Unit.ROWS:
-            return "rowsps" if rate or figure is f.SOURCE_ROWS else "short"
+            return "rowsps" if rate or metric is f.SOURCE_ROWS else "short"
         case Unit.EPOCH_MS:
             return "dateTimeAsIso"
         case Unit.BATCHES | Unit.COUNT | Unit.AS_GIVEN:
             return "short"
         case _:
-            assert_never(figure.unit)
+            assert_never(metric.unit)
 
 
-def _least(figure: Figure) -> int | None:
-    return None if figure.unit in (Unit.EPOCH_MS, Unit.AS_GIVEN) else 0
+def _least(metric: Metric) -> int | None:
+    return None if metric.unit in (Unit.EPOCH_MS, Unit.AS_GIVEN) else 0
 
 
 def _datasource() -> dict[str, Any]:

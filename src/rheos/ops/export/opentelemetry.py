@@ -1,6 +1,6 @@
-"""Figures of jobs in the words of OpenTelemetry (`pip install 'rheos[opentelemetry]'`). Pure.
+"""Metrics of jobs in the words of OpenTelemetry (`pip install 'rheos[opentelemetry]'`). Pure.
 
-Every figure is a metric `rheos.` and its name, in its own unit, with the attributes that Prometheus has
+Every metric is a family `rheos.` and its name, in its own unit, with the attributes that Prometheus has
 as labels. Counters are sums, and histograms have fixed bounds; both begin again with each attempt.
 """
 
@@ -15,18 +15,20 @@ from opentelemetry.sdk.metrics.export import (
     Gauge,
     Histogram,
     HistogramDataPoint,
-    Metric,
     MetricsData,
     NumberDataPoint,
     ResourceMetrics,
     ScopeMetrics,
     Sum,
 )
+from opentelemetry.sdk.metrics.export import (
+    Metric as OtelMetric,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from rheos.core.metrics.figures import FIGURES, Figure, Kind, Unit
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.declarations import METRICS, Kind, Metric, Unit
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.core.version import VERSION
@@ -48,12 +50,12 @@ _UNKNOWN = 0
 """Of when an attempt began: a receiver sees by a lower value that it was another one."""
 
 
-def metrics_data(jobs: Sequence[JobFigures]) -> MetricsData:
-    """All figures that have a reading: a resource for each job."""
+def metrics_data(jobs: Sequence[MetricsReport]) -> MetricsData:
+    """All metrics that have a reading: a resource for each job."""
     return MetricsData([_resource(job) for job in jobs])
 
 
-def _resource(job: JobFigures) -> ResourceMetrics:
+def _resource(job: MetricsReport) -> ResourceMetrics:
     attributes = {
         "service.name": job.name,
         "service.namespace": "rheos",
@@ -63,44 +65,46 @@ def _resource(job: JobFigures) -> ResourceMetrics:
     return ResourceMetrics(Resource(attributes), [scope], "")
 
 
-def _metrics(job: JobFigures) -> Iterator[Metric]:
-    for figure in FIGURES.values():
-        data = _data(figure, job, job.of(figure))
+def _metrics(job: MetricsReport) -> Iterator[OtelMetric]:
+    for metric in METRICS.values():
+        data = _data(metric, job, job.of(metric))
         if data.data_points:
-            yield Metric(f"rheos.{figure.name}", figure.meaning, _UNITS[figure.unit], data)
+            yield OtelMetric(f"rheos.{metric.name}", metric.meaning, _UNITS[metric.unit], data)
 
 
-def _data(figure: Figure, job: JobFigures, readings: Sequence[Reading]) -> Sum | Gauge | Histogram:
-    match figure.kind:
+def _data(metric: Metric, job: MetricsReport, readings: Sequence[Reading]) -> Sum | Gauge | Histogram:
+    match metric.kind:
         case Kind.COUNTER:
-            return Sum(list(_numbers(figure, job, readings)), _CUMULATIVE, is_monotonic=True)
+            return Sum(list(_numbers(metric, job, readings)), _CUMULATIVE, is_monotonic=True)
         case Kind.GAUGE:
-            return Gauge(list(_numbers(figure, job, readings)))
+            return Gauge(list(_numbers(metric, job, readings)))
         case Kind.HISTOGRAM:
-            return Histogram(list(_histograms(figure, job, readings)), _CUMULATIVE)
+            return Histogram(list(_histograms(metric, job, readings)), _CUMULATIVE)
         case _:
-            assert_never(figure.kind)
+            assert_never(metric.kind)
 
 
-def _numbers(figure: Figure, job: JobFigures, readings: Sequence[Reading]) -> Iterator[NumberDataPoint]:
+def _numbers(
+    metric: Metric, job: MetricsReport, readings: Sequence[Reading]
+) -> Iterator[NumberDataPoint]:
     for reading in readings:
         if not isinstance(reading.value, Accumulated):
-            attributes = _attributes(figure, job, reading)
+            attributes = _attributes(metric, job, reading)
             yield NumberDataPoint(attributes, _UNKNOWN, _at_ns(job), reading.value)
 
 
 def _histograms(
-    figure: Figure, job: JobFigures, readings: Sequence[Reading]
+    metric: Metric, job: MetricsReport, readings: Sequence[Reading]
 ) -> Iterator[HistogramDataPoint]:
     for reading in readings:
         value = reading.value
         if not isinstance(value, Accumulated) or value.least is None or value.most is None:
             continue
         # What has no buckets is a histogram of one: of all numbers.
-        bounds = bounds_of(figure) if value.buckets else []
+        bounds = bounds_of(metric) if value.buckets else []
         below = [0, *map(value.at_most, bounds), value.n]
         yield HistogramDataPoint(
-            _attributes(figure, job, reading),
+            _attributes(metric, job, reading),
             _UNKNOWN,
             _at_ns(job),
             count=value.n,
@@ -112,10 +116,10 @@ def _histograms(
         )
 
 
-def _attributes(figure: Figure, job: JobFigures, reading: Reading) -> dict[str, str]:
-    names = label_names(figure)
-    return dict(zip(names, label_values(figure, job, reading), strict=True))
+def _attributes(metric: Metric, job: MetricsReport, reading: Reading) -> dict[str, str]:
+    names = label_names(metric)
+    return dict(zip(names, label_values(metric, job, reading), strict=True))
 
 
-def _at_ns(job: JobFigures) -> int:
+def _at_ns(job: MetricsReport) -> int:
     return job.at_ms * 1_000_000

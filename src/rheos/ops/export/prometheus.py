@@ -1,6 +1,6 @@
-"""Figures of jobs in the words of Prometheus' client (`pip install 'rheos[prometheus]'`). Pure.
+"""Metrics of jobs in the words of Prometheus' client (`pip install 'rheos[prometheus]'`). Pure.
 
-Every figure is a family `rheos_` and its name, in its own unit, with the labels `job` and those of its
+Every metric is a family `rheos_` and its name, in its own unit, with the labels `job` and those of its
 scope; beside an operator's id stands its name. Histograms have fixed bounds, so that those of several
 scrapes, subtasks and attempts can be put together; what has no buckets is a summary.
 """
@@ -14,29 +14,31 @@ from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
-    Metric,
     SummaryMetricFamily,
+)
+from prometheus_client.core import (
+    Metric as MetricFamily,
 )
 from prometheus_client.registry import Collector
 
-from rheos.core.metrics.figures import FIGURES, Figure, Kind
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.declarations import METRICS, Kind, Metric
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.ops.export.exported import bounds_of, label_names, label_values
 
 
-class FiguresCollector(Collector):
-    """What a registry of Prometheus' client asks at every scrape. `jobs` gives the figures as they are
-    then; it may be called from any thread."""
+class MetricsCollector(Collector):
+    """The collector that a registry of Prometheus' client calls at every scrape. `jobs` returns the
+    current metrics; it may be called from any thread."""
 
-    def __init__(self, jobs: Callable[[], Sequence[JobFigures]]) -> None:
+    def __init__(self, jobs: Callable[[], Sequence[MetricsReport]]) -> None:
         self._jobs = jobs
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[MetricFamily]:
         return families(self._jobs())
 
-    def describe(self) -> Iterable[Metric]:
+    def describe(self) -> Iterable[MetricFamily]:
         """Nothing: what there is depends on the jobs."""
         return ()
 
@@ -49,7 +51,7 @@ class ListenersCollector(Collector):
         """`counts` returns the name of a listener, what is counted, and the count."""
         self._counts = counts
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[MetricFamily]:
         now = GaugeMetricFamily(
             "rheos_listener_connections", "Open connections of a listener", labels=("listener", "state")
         )
@@ -64,57 +66,61 @@ class ListenersCollector(Collector):
         yield now
         yield closed
 
-    def describe(self) -> Iterable[Metric]:
+    def describe(self) -> Iterable[MetricFamily]:
         return ()
 
 
-def families(jobs: Sequence[JobFigures]) -> Iterator[Metric]:
+def families(jobs: Sequence[MetricsReport]) -> Iterator[MetricFamily]:
     """Those that have a reading, in the order of their declarations."""
-    for figure in FIGURES.values():
-        found = [(job, reading) for job in jobs for reading in job.of(figure)]
-        match figure.kind:
+    for metric in METRICS.values():
+        found = [(job, reading) for job in jobs for reading in job.of(metric)]
+        match metric.kind:
             case Kind.COUNTER | Kind.GAUGE:
-                yield from _numbers(figure, found)
+                yield from _numbers(metric, found)
             case Kind.HISTOGRAM:
-                yield from _histograms(figure, found)
-                yield from _summaries(figure, found)
+                yield from _histograms(metric, found)
+                yield from _summaries(metric, found)
             case _:
-                assert_never(figure.kind)
+                assert_never(metric.kind)
 
 
-def _numbers(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
-    family = CounterMetricFamily if figure.kind is Kind.COUNTER else GaugeMetricFamily
-    metric = family(*_head(figure), labels=label_names(figure))
+def _numbers(metric: Metric, found: Sequence[tuple[MetricsReport, Reading]]) -> Iterator[MetricFamily]:
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = kind(*_head(metric), labels=label_names(metric))
     for job, reading in found:
         if not isinstance(reading.value, Accumulated):
-            metric.add_metric(label_values(figure, job, reading), reading.value)
-    if metric.samples:
-        yield metric
+            family.add_metric(label_values(metric, job, reading), reading.value)
+    if family.samples:
+        yield family
 
 
-def _histograms(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
-    metric = HistogramMetricFamily(*_head(figure), labels=label_names(figure))
-    bounds = bounds_of(figure)
+def _histograms(
+    metric: Metric, found: Sequence[tuple[MetricsReport, Reading]]
+) -> Iterator[MetricFamily]:
+    family = HistogramMetricFamily(*_head(metric), labels=label_names(metric))
+    bounds = bounds_of(metric)
     for job, reading in found:
         value = reading.value
         if isinstance(value, Accumulated) and value.buckets:
             counts = zip(map(str, bounds), map(value.at_most, bounds), strict=True)
             buckets = [*((bound, float(n)) for bound, n in counts), ("+Inf", float(value.n))]
-            metric.add_metric(label_values(figure, job, reading), buckets, sum_value=value.total)
-    if metric.samples:
-        yield metric
+            family.add_metric(label_values(metric, job, reading), buckets, sum_value=value.total)
+    if family.samples:
+        yield family
 
 
-def _summaries(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
-    name, meaning = _head(figure)
-    metric = SummaryMetricFamily(f"{name}_sum_only", meaning, labels=label_names(figure))
+def _summaries(
+    metric: Metric, found: Sequence[tuple[MetricsReport, Reading]]
+) -> Iterator[MetricFamily]:
+    name, meaning = _head(metric)
+    family = SummaryMetricFamily(f"{name}_sum_only", meaning, labels=label_names(metric))
     for job, reading in found:
         value = reading.value
         if isinstance(value, Accumulated) and value.n and not value.buckets:
-            metric.add_metric(label_values(figure, job, reading), value.n, value.total)
-    if metric.samples:
-        yield metric
+            family.add_metric(label_values(metric, job, reading), value.n, value.total)
+    if family.samples:
+        yield family
 
 
-def _head(figure: Figure) -> tuple[str, str]:
-    return f"rheos_{figure.name}", f"{figure.meaning} ({figure.unit.value})"
+def _head(metric: Metric) -> tuple[str, str]:
+    return f"rheos_{metric.name}", f"{metric.meaning} ({metric.unit.value})"

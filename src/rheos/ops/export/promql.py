@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.core.metrics.figures import Figure, Kind, Merge, Unit
+from rheos.core.metrics.declarations import Kind, Merge, Metric, Unit
 from rheos.ops.export.exported import label_names
 
 PREFIX = "rheos_"
@@ -18,49 +18,49 @@ _MERGES = {
 }
 
 
-def exported_name(figure: Figure) -> str:
+def exported_name(metric: Metric) -> str:
     """Return the name of the metric's family, as Prometheus has it."""
-    return f"{PREFIX}{figure.name}"
+    return f"{PREFIX}{metric.name}"
 
 
-def sample_name(figure: Figure) -> str:
+def sample_name(metric: Metric) -> str:
     """Return the name of the samples that expressions use."""
-    match figure.kind:
+    match metric.kind:
         case Kind.COUNTER:
-            return f"{exported_name(figure)}_total"
+            return f"{exported_name(metric)}_total"
         case Kind.GAUGE:
-            return exported_name(figure)
+            return exported_name(metric)
         case Kind.HISTOGRAM:
-            return f"{exported_name(figure)}_bucket"
+            return f"{exported_name(metric)}_bucket"
         case _:
-            assert_never(figure.kind)
+            assert_never(metric.kind)
 
 
-def shown_labels(figure: Figure) -> list[str]:
+def shown_labels(metric: Metric) -> list[str]:
     """Return the labels by which a graph tells lines apart: without subtasks, and operators by name."""
-    labels = label_names(figure)
+    labels = label_names(metric)
     return [each for each in labels if each != "subtask" and f"{each}_name" not in labels]
 
 
-def expressions(figure: Figure, matchers: str, window: str) -> dict[str, str]:
+def expressions(metric: Metric, matchers: str, window: str) -> dict[str, str]:
     """Return the expressions that show a metric, by what distinguishes them: "" or a quantile.
 
     A counter is its growth per second, a counter of milliseconds a share of time, a gauge what its
     declaration says over subtasks, a histogram its quantiles.
 
     Args:
-        figure: the metric.
+        metric: the metric.
         matchers: what selects the series, such as `job=~"$job"`.
         window: the range of rates, such as `5m`.
     """
-    series = f"{sample_name(figure)}{{{matchers}}}"
-    by = ", ".join(shown_labels(figure))
-    match figure.kind:
+    series = f"{sample_name(metric)}{{{matchers}}}"
+    by = ", ".join(shown_labels(metric))
+    match metric.kind:
         case Kind.COUNTER:
             rate = f"sum by ({by}) (rate({series}[{window}]))"
-            return {"": f"{rate} / 1000" if figure.unit is Unit.MS else rate}
+            return {"": f"{rate} / 1000" if metric.unit is Unit.MS else rate}
         case Kind.GAUGE:
-            return {"": f"{_MERGES[figure.across]} by ({by}) ({series})"}
+            return {"": f"{_MERGES[metric.across]} by ({by}) ({series})"}
         case Kind.HISTOGRAM:
             return {
                 f"p{quantile * 100:g}": f"histogram_quantile({quantile:g}, "
@@ -68,4 +68,4 @@ def expressions(figure: Figure, matchers: str, window: str) -> dict[str, str]:
                 for quantile in QUANTILES
             }
         case _:
-            assert_never(figure.kind)
+            assert_never(metric.kind)

@@ -19,7 +19,7 @@ class Staged(Note, frozen=True):
 
 
 class Counted(Note, frozen=True):
-    """A subtask's figures, when it has ended."""
+    """A subtask's metrics, when it has ended."""
 
     records_in: int
     records_out: int

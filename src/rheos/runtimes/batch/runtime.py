@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import RheosError
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
@@ -71,7 +71,7 @@ def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
 
 
 @dataclass
-class _Figures:
+class _OperatorCounts:
     """Counts that the subtasks of one operator have reported so far."""
 
     records_in: int = 0
@@ -102,7 +102,7 @@ class BatchJob(WithoutCheckpoints):
         self._began = time.monotonic()
         self._took_s: float | None = None
         self._state = JobState.STARTING
-        self._figures = {operator.id: _Figures() for operator in plan.operators()}
+        self._metrics = {operator.id: _OperatorCounts() for operator in plan.operators()}
         self._results: dict[OperatorId, pa.Table] = {}
         self._collected: dict[str, pa.Table] = {}
         self._failure: RheosError | None = None
@@ -145,20 +145,20 @@ class BatchJob(WithoutCheckpoints):
             self._ended.set()
 
     def _note(self, note: notes.AnyNote) -> None:
-        figures = self._figures.get(note.operator)
-        if figures is None:
+        metrics = self._metrics.get(note.operator)
+        if metrics is None:
             return  # A union that the planner added upstream of siblings: not the user's operator.
         match note:
             case notes.Staged():
-                figures.staged.append(note.committable)
+                metrics.staged.append(note.committable)
             case notes.Counted():
-                figures.records_in += note.records_in
-                figures.records_out += note.records_out
+                metrics.records_in += note.records_in
+                metrics.records_out += note.records_out
                 for name, count in note.counters.items():
-                    figures.counters[name] = figures.counters.get(name, 0) + count
+                    metrics.counters[name] = metrics.counters.get(name, 0) + count
                 for name, added in note.accumulated.items():
-                    before = figures.accumulated.get(name, Accumulated())
-                    figures.accumulated[name] = before.plus(added)
+                    before = metrics.accumulated.get(name, Accumulated())
+                    metrics.accumulated[name] = before.plus(added)
             case notes.Handed() | notes.Ended():
                 pass
             case _:
@@ -170,7 +170,7 @@ class BatchJob(WithoutCheckpoints):
         log = f"{self._writer}-{uuid4().hex}"
         begin_targets(self._plan)
         for operator, sink in self._sinks():
-            staged = self._figures[operator.id].staged
+            staged = self._metrics[operator.id].staged
             committer = sink.sink.committer()
             if committer is not None and staged:
                 committer = sink_capabilities.of_log(committer, log)
@@ -230,12 +230,12 @@ class BatchJob(WithoutCheckpoints):
             failure=str(self._failure) if self._failure else None,
         )
 
-    def figures(self) -> JobFigures:
+    def metrics(self) -> MetricsReport:
         """Rows by operator alone, of all tasks together."""
         status = self.status()
         rows = [(f.ROWS_IN, of.id, of.records_in) for of in status.operators]
         rows += [(f.ROWS_OUT, of.id, of.records_out) for of in status.operators]
-        return JobFigures(
+        return MetricsReport(
             job=status.job,
             name=status.name,
             at_ms=time.time_ns() // 1_000_000,
@@ -243,24 +243,24 @@ class BatchJob(WithoutCheckpoints):
             operators={of.id: of.name for of in status.operators},
             chains={},
             edges={},
-            readings=[Reading(figure.name, (id, "all"), count) for figure, id, count in rows],
+            readings=[Reading(metric.name, (id, "all"), count) for metric, id, count in rows],
         )
 
     def _source_records(self) -> int:
         sources = [o.id for o in self._plan.operators() if isinstance(o.spec, SourceSpec)]
-        return sum(self._figures[source].records_out for source in sources)
+        return sum(self._metrics[source].records_out for source in sources)
 
     def _operator_status(self, operator: PlannedOperator, watermark_ms: int | None) -> OperatorStatus:
-        figures = self._figures[OperatorId(operator.id)]
+        metrics = self._metrics[OperatorId(operator.id)]
         return OperatorStatus(
             id=operator.id,
             name=operator.name,
-            records_in=figures.records_in,
+            records_in=metrics.records_in,
             # Rows that a collecting sink lets go to the driver leave the job there.
-            records_out=0 if isinstance(operator.spec, SinkSpec) else figures.records_out,
+            records_out=0 if isinstance(operator.spec, SinkSpec) else metrics.records_out,
             watermark_ms=watermark_ms,
-            counters=dict(figures.counters),
-            accumulated=dict(figures.accumulated),
+            counters=dict(metrics.counters),
+            accumulated=dict(metrics.accumulated),
         )
 
     def wait(self, timeout_s: float | None = None) -> JobResult:

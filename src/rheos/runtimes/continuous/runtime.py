@@ -234,7 +234,7 @@ class ContinuousJob(MasterDrivenJob):
             lost = jvm_lost(self._crash)
             if lost is not None:
                 raise lost from self._crash
-            last = "\n".join(self.story()[-_LAST_EVENTS:])
+            last = "\n".join(self.decisions()[-_LAST_EVENTS:])
             raise JobFailedError("the job's master failed", detail=last) from self._crash
         return self._master.result()
 

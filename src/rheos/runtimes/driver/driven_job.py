@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.runtimes.job import JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.operation_contract import DrivenJob, DriverOperation
@@ -25,8 +25,8 @@ class MasterDrivenJob(JobHandle, DrivenJob):
     def status(self) -> JobStatus:
         return self.master.status()
 
-    def figures(self) -> JobFigures:
-        return self.master.figures()
+    def metrics(self) -> MetricsReport:
+        return self.master.metrics()
 
     def take_collected(self) -> Mapping[str, pa.Table]:
         return self.master.take_collected()

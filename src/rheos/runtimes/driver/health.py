@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rheos.core.checkpoint.config import CheckpointConfig
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import JobHealth, Severity
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.judge import Memory, health
@@ -30,7 +30,7 @@ class SeenJob(NamedTuple):
     """A job at the moment of a look."""
 
     status: JobStatus
-    figures: JobFigures
+    metrics: MetricsReport
     earlier_restarts: Sequence[tuple[int, str]]
     """Restarts under earlier drivers, and takeovers, the oldest first: wall-clock time in ms since the
     epoch, and why."""
@@ -114,7 +114,7 @@ class HealthKeeper:
         seen = JobMoment(
             status,
             self._outline,
-            job.figures,
+            job.metrics,
             now_us,
             self._config,
             tuple(each for each in self._past if now_us - each.at_us < PAST_FOR_US),

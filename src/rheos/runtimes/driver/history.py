@@ -1,4 +1,4 @@
-"""The driver's side of the history of figures: takes moments, has them written, and reads what an
+"""The driver's side of the history of metrics: takes moments, has them written, and reads what an
 earlier driver has left."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from functools import partial
 
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.errors import RheosError
-from rheos.core.metrics.history import FiguresHistory, FiguresMoment, HistoryConfig, MomentMaker
+from rheos.core.metrics.history import HistoryConfig, MetricsHistory, MetricsMoment, MomentMaker
 from rheos.core.metrics.history_files import (
     SEGMENT_MOMENTS,
     Grain,
@@ -20,7 +20,7 @@ from rheos.core.metrics.history_files import (
     segment_path,
     stale_segments,
 )
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Completion, IoExecutor, Store
 
@@ -39,25 +39,25 @@ class HistoryKeeper:
         self._config = config
         self._folder = history_folder(safe_name(job))
         self._maker = MomentMaker()
-        self._history = FiguresHistory(config)
-        self._own: dict[Grain, list[FiguresMoment]] = {Grain.FINE: [], Grain.COARSE: []}
+        self._history = MetricsHistory(config)
+        self._own: dict[Grain, list[MetricsMoment]] = {Grain.FINE: [], Grain.COARSE: []}
         """Those of the file that grows."""
         self._unwritten: set[Grain] = set()
         self._kept = kept
         self._next_us: int | None = None
         self._write_us = 0
         self._writing: Completion[None] | None = None
-        self._reading: Completion[tuple[list[FiguresMoment], list[FiguresMoment]]] | None = None
+        self._reading: Completion[tuple[list[MetricsMoment], list[MetricsMoment]]] | None = None
         self._has_read = False
 
-    def step(self, now_us: int, figures: Callable[[], JobFigures]) -> None:
-        """Called often. `figures` is called when a moment is due."""
+    def step(self, now_us: int, metrics: Callable[[], MetricsReport]) -> None:
+        """Called often. `metrics` is called when a moment is due."""
         if self._next_us is None:
             self._next_us = now_us + self._config.fine_ms * 1000
         if now_us < self._next_us:
             return
         self._next_us = now_us + self._config.fine_ms * 1000
-        shown = figures()
+        shown = metrics()
         self._take(self._maker.moment(shown, now_us))
         if self._kept:
             self._read_before()
@@ -73,13 +73,13 @@ class HistoryKeeper:
     def view(self) -> HistoryView:
         return _view(self._job, self._config, self._history.fine, self._history.coarse)
 
-    def _take(self, moment: FiguresMoment) -> None:
+    def _take(self, moment: MetricsMoment) -> None:
         finished = self._history.add(moment)
         self._grow(Grain.FINE, moment)
         if finished is not None:
             self._grow(Grain.COARSE, finished)
 
-    def _grow(self, grain: Grain, moment: FiguresMoment) -> None:
+    def _grow(self, grain: Grain, moment: MetricsMoment) -> None:
         own = self._own[grain]
         if len(own) >= SEGMENT_MOMENTS and grain not in self._unwritten:
             own.clear()
@@ -133,7 +133,7 @@ class HistoryKeeper:
             except OSError:
                 return
 
-    def _read(self, before_ms: int) -> tuple[list[FiguresMoment], list[FiguresMoment]]:
+    def _read(self, before_ms: int) -> tuple[list[MetricsMoment], list[MetricsMoment]]:
         fine, coarse = _stored(self._store, self._job, self._config)
         return [m for m in fine if m.at_ms < before_ms], [m for m in coarse if m.at_ms < before_ms]
 
@@ -145,7 +145,7 @@ def stored_history(store: Store, job: JobId) -> HistoryView:
 
 
 def _view(
-    job: JobId, config: HistoryConfig, fine: Iterable[FiguresMoment], coarse: Iterable[FiguresMoment]
+    job: JobId, config: HistoryConfig, fine: Iterable[MetricsMoment], coarse: Iterable[MetricsMoment]
 ) -> HistoryView:
     return HistoryView(
         HistorySegment.of(job, Grain.FINE, config.fine_ms, list(fine)),
@@ -155,7 +155,7 @@ def _view(
 
 def _stored(
     store: Store, job: JobId, config: HistoryConfig
-) -> tuple[list[FiguresMoment], list[FiguresMoment]]:
+) -> tuple[list[MetricsMoment], list[MetricsMoment]]:
     folder = history_folder(safe_name(job))
     return (
         read_segments(store, folder, job, Grain.FINE, config.fine_moments),

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.core.checkpoint.coordinator import Coordinator
+from rheos.core.checkpoint.decision_log import CoordinatorDecision
 from rheos.core.checkpoint.events import (
     Action,
     After,
@@ -61,7 +62,6 @@ from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.names import state_folder
 from rheos.core.checkpoint.retention import stale
-from rheos.core.checkpoint.story import Chapter
 from rheos.core.errors import (
     CheckpointError,
     OutOfMemoryError,
@@ -73,7 +73,7 @@ from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
 from rheos.core.metrics.health import JobHealth
 from rheos.core.metrics.history import HistoryConfig
 from rheos.core.metrics.history_files import HistoryView
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.plan.physical import PhysicalPlan
@@ -97,10 +97,10 @@ from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
 from rheos.runtimes.driver.drift import SourceDrift
 from rheos.runtimes.driver.driver_work import DriverWork
 from rheos.runtimes.driver.event_keeper import EventKeeper
-from rheos.runtimes.driver.figures import FiguresKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
 from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
+from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
 from rheos.runtimes.driver.profiles import ProfileService
 from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.runtimes.driver.scaling import SlotLoad
@@ -212,7 +212,7 @@ class Master:
         )
         self._reports = SubtaskReports(plan)
         self._totals = JobTotals(plan, self._reports)
-        self._figures = FiguresKeeper(plan, config.job, self._reports)
+        self._metrics = MetricsKeeper(plan, config.job, self._reports)
         self._history = HistoryKeeper(
             config.job,
             store,
@@ -244,7 +244,7 @@ class Master:
         self._began_us = self._stepped_us = clock.monotonic_us()
         self._status = self._make_status()
         self._kept: tuple[CheckpointInfo, ...] = ()
-        self._story: tuple[Chapter, ...] = ()
+        self._decisions: tuple[CoordinatorDecision, ...] = ()
 
     # --- for any thread ---------------------------------------------------------------------------
 
@@ -285,30 +285,30 @@ class Master:
         """Return the event log, the newest first, with the events of earlier drivers."""
         return self._events.newest_first()
 
-    def story(self) -> tuple[str, ...]:
+    def decisions(self) -> tuple[str, ...]:
         """Return the protocol trace, a line for each event; as of the last step."""
-        return tuple(map(str, self._story))
+        return tuple(map(str, self._decisions))
 
     def take_collected(self) -> dict[str, pa.Table]:
         """What collect sinks have gathered since the last call."""
         return self._collected.take()
 
-    def figures(self) -> JobFigures:
+    def metrics(self) -> MetricsReport:
         """All that is known of the job now."""
-        figures = self._own_figures(self._own_status())
-        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._health.readings()])
+        metrics = self._own_metrics(self._own_status())
+        return msgspec.structs.replace(metrics, readings=[*metrics.readings, *self._health.readings()])
 
-    def _own_figures(self, status: JobStatus) -> JobFigures:
-        figures = self._figures.now(status, self._clock.now_ms(), self._clock.monotonic_us())
-        return msgspec.structs.replace(figures, readings=[*figures.readings, *self._process()])
+    def _own_metrics(self, status: JobStatus) -> MetricsReport:
+        metrics = self._metrics.now(status, self._clock.now_ms(), self._clock.monotonic_us())
+        return msgspec.structs.replace(metrics, readings=[*metrics.readings, *self._process()])
 
     def history(self) -> HistoryView:
-        """What the figures were, as of the last step."""
+        """What the metrics were, as of the last step."""
         return self._history.view()
 
     def abandon(self, error: RheosError) -> None:
         """No step will follow: whoever waits for a savepoint gets `error`."""
-        self._story = self._coordinator.story()
+        self._decisions = self._coordinator.decisions()
         if self._end is None:
             what = f"the driver failed: {redacted(error.what)}"
             now_ms, detail = self._clock.now_ms(), redacted(str(error))
@@ -333,7 +333,7 @@ class Master:
     def _look(self) -> JobHealth | None:
         def job() -> SeenJob:
             status = self._own_status()
-            return SeenJob(status, self._own_figures(status), self._events.earlier_restarts())
+            return SeenJob(status, self._own_metrics(status), self._events.earlier_restarts())
 
         clock, restarts = self._clock, self._coordinator.restarts
         return self._health.look(clock.monotonic_us(), clock.now_ms(), self._stepped_us, restarts, job)
@@ -390,17 +390,17 @@ class Master:
             self._changed = False
             self._status = self._make_status()
             self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
-            self._story = self._coordinator.story()
+            self._decisions = self._coordinator.decisions()
             if self._coordinator.kept:
-                self._figures.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
+                self._metrics.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
         self._waits_now = self._waits.now(
-            self._coordinator, self._figures.unpublished(), self._clock.now_ms()
+            self._coordinator, self._metrics.unpublished(), self._clock.now_ms()
         )
         self._done = self._end is not None and self._is_cleared()
         self._stepped_us = self._clock.monotonic_us()
         if self._end is None:
             self._events.note_health(self._look(), self._clock.now_ms())
-        self._history.step(self._clock.monotonic_us(), self.figures)
+        self._history.step(self._clock.monotonic_us(), self.metrics)
         self._events.step(self._clock.monotonic_us())
         if self._done:
             with contextlib.suppress(OSError, RheosError):
@@ -423,7 +423,7 @@ class Master:
         work = self._log.compaction()
         if work is not None:
             self._compaction = self._beside.submit(work)
-        self._figures.log_entries = self._log.entries
+        self._metrics.log_entries = self._log.entries
 
     def _profile(self) -> None:
         runs = self._coordinator.state is LifecycleState.RUNNING
@@ -475,7 +475,7 @@ class Master:
                 self._feed(replace(event, error=self._with_memory(event.error)))
             case Acknowledge():
                 self._totals.count(event.subtask, event.totals)
-                self._figures.acknowledged(event)
+                self._metrics.acknowledged(event)
                 self._feed(event)
             case _:
                 self._feed(event)
@@ -483,7 +483,7 @@ class Master:
     def _with_memory(self, error: RheosError) -> RheosError:
         """The error, with what memory was used for if it may be for lack of memory. Returns itself."""
         if isinstance(error, OutOfMemoryError | WorkerLostError):
-            error.detail = "\n".join(filter(None, [self._figures.memory(), error.detail]))
+            error.detail = "\n".join(filter(None, [self._metrics.memory(), error.detail]))
         return error
 
     def _feed(self, event: Event) -> None:
@@ -623,8 +623,8 @@ class Master:
         restore = action.restore
         self._drift.begin()
         self._reports.begin(action.parallelism)
-        self._figures.begin(action.attempt, self._clock.monotonic_us())
-        self._figures.restarted(self._coordinator.restarts, self._coordinator.last_error)
+        self._metrics.begin(action.attempt, self._clock.monotonic_us())
+        self._metrics.restarted(self._coordinator.restarts, self._coordinator.last_error)
         self._totals.begin(restore.entry.totals if restore else Totals())
         try:
             self._launcher.launch(action.attempt, restore, action.parallelism)

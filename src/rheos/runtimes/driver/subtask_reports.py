@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.reports import ReportShape, report_problem
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan
@@ -72,13 +72,13 @@ class SubtaskReports:
         """Return the newest report of each subtask, in the order of their first reports."""
         return list(self._of.values())
 
-    def numbers(self, figure: f.Figure) -> list[tuple[SubtaskReport, Reading, float]]:
+    def numbers(self, metric: f.Metric) -> list[tuple[SubtaskReport, Reading, float]]:
         """Return each number that the newest reports have for a metric."""
         return [
             (of, reading, reading.value)
             for of in self.all()
             for reading in of.newest.readings
-            if reading.figure == figure.name and isinstance(reading.value, int | float)
+            if reading.metric == metric.name and isinstance(reading.value, int | float)
         ]
 
     # --- over the last two reports of each subtask ------------------------------------------------
@@ -169,8 +169,8 @@ class SubtaskReports:
         all attempts."""
         return self._strangers_before + sum(of.newest.strangers for of in self.all())
 
-    def _values(self, figure: f.Figure) -> list[float]:
-        return [value for _, _, value in self.numbers(figure)]
+    def _values(self, metric: f.Metric) -> list[float]:
+        return [value for _, _, value in self.numbers(metric)]
 
 
 def _rows(report: Progress, sources: Iterable[str]) -> int:

@@ -15,7 +15,7 @@ from rheos.core.checkpoint.events import After
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.protocol.ids import OperatorId
-from rheos.runtimes.driver.figures import Unpublished
+from rheos.runtimes.driver.metrics_keeper import Unpublished
 from rheos.runtimes.job import JobWait, WaitKind
 
 _CALL_AFTER_S = 2.0

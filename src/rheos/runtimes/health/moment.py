@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rheos.core.checkpoint.config import CheckpointConfig
-from rheos.core.metrics.figures import Figure
+from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.core.metrics.model import JobFigures
+from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
@@ -35,7 +35,7 @@ class JobMoment:
 
     status: JobStatus
     outline: PlanOutline
-    figures: JobFigures
+    metrics: MetricsReport
     now_us: int
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     past: Sequence[Past] = ()
@@ -56,45 +56,45 @@ class JobMoment:
         return self.status.state is JobState.RUNNING
 
     @cached_property
-    def _by_figure(self) -> dict[str, list[Reading]]:
+    def _by_metric(self) -> dict[str, list[Reading]]:
         found: dict[str, list[Reading]] = {}
-        for reading in self.figures.readings:
-            found.setdefault(reading.figure, []).append(reading)
+        for reading in self.metrics.readings:
+            found.setdefault(reading.metric, []).append(reading)
         return found
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str], list[Reading]]:
         found: dict[tuple[str, str], list[Reading]] = {}
-        for reading in self.figures.readings:
+        for reading in self.metrics.readings:
             if reading.at:
-                found.setdefault((reading.figure, reading.at[0]), []).append(reading)
+                found.setdefault((reading.metric, reading.at[0]), []).append(reading)
         return found
 
-    def of_place(self, figure: Figure, place: str) -> Sequence[Reading]:
+    def of_place(self, metric: Metric, place: str) -> Sequence[Reading]:
         """Return the readings of a metric at an operator, chain or edge."""
-        return self._by_place.get((figure.name, place), ())
+        return self._by_place.get((metric.name, place), ())
 
-    def of(self, figure: Figure) -> Sequence[Reading]:
+    def of(self, metric: Metric) -> Sequence[Reading]:
         """Return the readings of a metric."""
-        return self._by_figure.get(figure.name, ())
+        return self._by_metric.get(metric.name, ())
 
-    def most(self, figure: Figure, operator: str) -> float | None:
+    def most(self, metric: Metric, operator: str) -> float | None:
         """Return the largest reading of a metric over the subtasks of an operator, or None."""
-        found = [number(r) for r in self.of_place(figure, operator)]
+        found = [number(r) for r in self.of_place(metric, operator)]
         return max(found, default=None)
 
-    def least(self, figure: Figure, operator: str) -> float | None:
+    def least(self, metric: Metric, operator: str) -> float | None:
         """Return the smallest reading of a metric over the subtasks of an operator, or None."""
-        found = [number(r) for r in self.of_place(figure, operator)]
+        found = [number(r) for r in self.of_place(metric, operator)]
         return min(found, default=None)
 
-    def rates(self, figure: Figure, place: str) -> dict[int, float]:
+    def rates(self, metric: Metric, place: str) -> dict[int, float]:
         """Return the growth per second of a counter at an operator, chain or edge, by subtask."""
-        return rates(self.of_place(figure, place), place)
+        return rates(self.of_place(metric, place), place)
 
-    def shares(self, figure: Figure, chain: str) -> dict[int, float]:
+    def shares(self, metric: Metric, chain: str) -> dict[int, float]:
         """Return the share of its time that each subtask spent, of a counter of milliseconds."""
-        return shares(self.of_place(figure, chain), chain)
+        return shares(self.of_place(metric, chain), chain)
 
     def operators(self) -> Iterator[tuple[OutlinedChain, OutlinedOperator]]:
         """Yield the operators of the plan, each with its chain."""

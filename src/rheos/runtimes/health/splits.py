@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import Figure
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import Metric
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.moment import number
 
@@ -27,7 +27,7 @@ class SplitStanding:
 
 
 def open_splits(
-    names: Mapping[str, str], of: Callable[[Figure], Iterable[Reading]]
+    names: Mapping[str, str], of: Callable[[Metric], Iterable[Reading]]
 ) -> Iterator[tuple[str, SplitStanding]]:
     """Yield all splits that are read, each with the id of its source.
 

@@ -11,8 +11,8 @@ import psutil
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import Figure
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import Metric
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.host.memory_room import memory_room
 
@@ -73,9 +73,9 @@ def driver_readings() -> list[Reading]:
     return _server_wait(f.DRIVER_WAIT)
 
 
-def _server_wait(figure: Figure) -> list[Reading]:
+def _server_wait(metric: Metric) -> list[Reading]:
     longest = UNDER_WAY.longest_wait()
     if longest is None or longest[1] < _LONG_WAIT_S:
         return []
     call, wait_s = longest
-    return [Reading(figure.name, (call[:_CALL_CHARS],), wait_s * 1000)]
+    return [Reading(metric.name, (call[:_CALL_CHARS],), wait_s * 1000)]

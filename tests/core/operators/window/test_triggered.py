@@ -33,7 +33,7 @@ class Say(rh.WindowFunction):
         yield {"k": ctx.key, "start": ctx.window.start_ms, "end": ctx.window.end_ms, "values": values}
 
 
-def story(text: str) -> list[Any]:
+def decisions(text: str) -> list[Any]:
     """ "a3 b5 |9 a12": rows of keys a and b at 3, 5 and 12, whose values are their numbers from 1 on,
     and a watermark of 9."""
     script: list[Any] = []
@@ -63,7 +63,7 @@ def check(
         out = build(rows)
         return {"out": out} if late is None else {"out": out, "late": out.side_output("late")}
 
-    script = story(text)
+    script = decisions(text)
     wanted = {"out": said(*results)}
     if late is not None:
         wanted["late"] = [row for row in script if isinstance(row, dict) and row["v"] in late]
@@ -331,7 +331,7 @@ def test_global_windows_are_fired_by_a_trigger() -> None:
         return windows.aggregate(n=rh.agg.count(), most=rh.agg.max("v"))
 
     rows = [{"k": "a", "n": 2, "most": 3}, {"k": "a", "n": 4, "most": 5}]
-    check_example(OperatorExample(build, SCHEMA, story("a1 b1 a9 a2 a2"), on="at"), {"out": rows})
+    check_example(OperatorExample(build, SCHEMA, decisions("a1 b1 a9 a2 a2"), on="at"), {"out": rows})
 
 
 def test_windows_of_a_count_need_no_time() -> None:
@@ -341,7 +341,7 @@ def test_windows_of_a_count_need_no_time() -> None:
     def sliding(rows: DataStream) -> DataStream:
         return rows.key_by("k").window(rh.CountSliding(3, every=2)).aggregate(total=rh.agg.sum("v"))
 
-    rows = story("a1 a2 b3 a4 a5 b6 a7")
+    rows = decisions("a1 a2 b3 a4 a5 b6 a7")
     for build, second in ((tumbling, 9), (sliding, 11)):
         wanted = [{"k": "a", "total": 3}, {"k": "a", "total": second}, {"k": "b", "total": 9}]
         check_example(OperatorExample(build, SCHEMA, rows), {"out": wanted})
@@ -409,7 +409,7 @@ def test_an_aggregate_function_and_its_window_function(window: Any, evictor: rh.
     wide = 4 if evictor is None else 1
     first = 10 if isinstance(window, rh.Tumbling) else 13
     check_example(
-        OperatorExample(build, SCHEMA, story("a1 b2 a3 a7 a8 |50"), on="at"),
+        OperatorExample(build, SCHEMA, decisions("a1 b2 a3 a7 a8 |50"), on="at"),
         {
             "out": [
                 {"k": "b", "end": 10 if first == 10 else 7, "wide": 0},
@@ -424,7 +424,7 @@ def test_reduce_gives_a_record_of_the_stream() -> None:
         return rows.key_by("k").window(LENGTH).reduce(larger)
 
     check_example(
-        OperatorExample(build, SCHEMA, story("a1 b2 a3 a15 |50"), on="at"),
+        OperatorExample(build, SCHEMA, decisions("a1 b2 a3 a15 |50"), on="at"),
         {
             "out": [
                 {"k": "a", "v": 3, "at": 3},

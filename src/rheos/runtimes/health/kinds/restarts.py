@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import Severity
 from rheos.runtimes.health.check import HealthCheck
 from rheos.runtimes.health.moment import Detected, JobMoment, number, span, times

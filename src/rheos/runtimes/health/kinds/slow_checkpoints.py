@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rheos.core.checkpoint.config import CheckpointConfig
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.figures import Figure
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import Severity
 from rheos.runtimes.health.check import HealthCheck
 from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number
@@ -16,7 +16,7 @@ LATE_INTERVALS = 3
 LATE_MS = 30_000
 STUCK_INTERVALS = 5
 STUCK_MS = 120_000
-_PARTS: dict[Figure, str] = {
+_PARTS: dict[Metric, str] = {
     f.ALIGN: "in the alignment of barriers: rows wait in front of a slow operator. Remove the "
     "back-pressure, or set unaligned_after",
     f.SYNC: "in the synchronous part, while processing is paused: look at the operators with much "
@@ -60,8 +60,8 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
 
 
 def _where(seen: JobMoment) -> str:
-    parts = {figure: max(map(number, seen.of(figure)), default=0.0) for figure in _PARTS}
-    longest = max(parts, key=lambda figure: parts[figure])
+    parts = {metric: max(map(number, seen.of(metric)), default=0.0) for metric in _PARTS}
+    longest = max(parts, key=lambda metric: parts[metric])
     if not parts[longest]:
         return "`rheos checkpoints` shows what each checkpoint has cost"
     return f"most of the time, {parts[longest] / 1000:.1f} s, was spent {_PARTS[longest]}"

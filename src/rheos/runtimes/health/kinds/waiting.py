@@ -16,7 +16,7 @@ REQUEST_MS = 30_000
 
 def _find(seen: JobMoment) -> Iterator[Detected]:
     for wait in seen.status.waits:
-        for_ms = seen.figures.at_ms - wait.since_ms
+        for_ms = seen.metrics.at_ms - wait.since_ms
         match wait.kind:
             case WaitKind.CALL:
                 continue  # The kind `server` has it.

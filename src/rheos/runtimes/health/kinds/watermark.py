@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import Severity
 from rheos.runtimes.health.check import HealthCheck
 from rheos.runtimes.health.moment import FOR, Detected, JobMoment, span
@@ -21,7 +21,7 @@ def _find(seen: JobMoment) -> Iterator[Detected]:
         return
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain, operator in seen.operators()}
-    for source, split in open_splits(seen.figures.operators, seen.of):
+    for source, split in open_splits(seen.metrics.operators, seen.of):
         # A split whose rows have nowhere to go stands for that reason.
         held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
         if not split.idle and held < HELD_UP:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from rheos.core.metrics import figures as f
+from rheos.core.metrics import declarations as f
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.source import SourceOperator
 from rheos.core.protocol.readings import Reading

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rheos.core.checkpoint.decision_log import KEPT, MAX_TEXT, DecisionLog
 from rheos.core.checkpoint.events import SubtaskFailed, Tick
 from rheos.core.checkpoint.lifecycle import LifecycleState
-from rheos.core.checkpoint.story import KEPT, MAX_TEXT, Story
 from rheos.core.errors import TransportError
 from rheos.core.protocol.ids import Attempt
 from tests.core.checkpoint.timelines import Timeline, acknowledge
@@ -13,7 +13,8 @@ from tests.core.checkpoint.timelines import Timeline, acknowledge
 def told(time: Timeline) -> list[str]:
     """Without the time of day, which stands still here."""
     return [
-        str(chapter).removeprefix("1970-01-01T00:00:00.000Z ") for chapter in time.coordinator.story()
+        str(decision).removeprefix("1970-01-01T00:00:00.000Z ")
+        for decision in time.coordinator.decisions()
     ]
 
 
@@ -36,18 +37,18 @@ def test_it_says_which_events_led_to_which_actions() -> None:
     ]
 
 
-def test_time_alone_is_no_story() -> None:
+def test_time_alone_is_no_decisions() -> None:
     time = Timeline().runs()
-    before = time.coordinator.story()
+    before = time.coordinator.decisions()
     time.at(1, Tick(), Tick())
-    assert time.coordinator.story() == before
+    assert time.coordinator.decisions() == before
 
 
 def test_subtasks_that_say_the_same_are_one_line() -> None:
     time = Timeline().runs()
     time.at(1000, Tick())
     time.at(1001, acknowledge(0, 1), acknowledge(0, 1), acknowledge(0, 1))
-    last = time.coordinator.story()[-1]
+    last = time.coordinator.decisions()[-1]
     assert (last.kind, last.times) == ("Acknowledge 1", 3)
     assert str(last).endswith(" (3 times)")
 
@@ -62,11 +63,11 @@ def test_a_failure_says_why() -> None:
 
 
 def test_it_is_bounded() -> None:
-    story = Story()
+    decisions = DecisionLog()
     many = [SubtaskFailed(Attempt(1), 1, TransportError("x" * 1000))] * 50
     for at in range(3 * KEPT):
-        story.note(at, many[0], many, LifecycleState.RUNNING)
-    chapters = story.chapters()
-    assert len(chapters) == KEPT
-    assert chapters[-1].wall_ms == 3 * KEPT - 1
-    assert all(len(part) <= MAX_TEXT for part in (chapters[0].event, chapters[0].actions))
+        decisions.note(at, many[0], many, LifecycleState.RUNNING)
+    decisions = decisions.decisions()
+    assert len(decisions) == KEPT
+    assert decisions[-1].wall_ms == 3 * KEPT - 1
+    assert all(len(part) <= MAX_TEXT for part in (decisions[0].event, decisions[0].actions))

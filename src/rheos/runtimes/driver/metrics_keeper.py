@@ -1,4 +1,4 @@
-"""All figures of a job, from what its subtasks report and what the driver knows itself."""
+"""All metrics of a job, from what its subtasks report and what the driver knows itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.metrics import figures as f
-from rheos.core.metrics.model import JobFigures, event_time_skew, subtask_readings
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.model import MetricsReport, event_time_skew, subtask_readings
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.control import Acknowledge
@@ -30,7 +30,7 @@ class Unpublished(NamedTuple):
     """Wall-clock time, ms since the epoch."""
 
 
-class FiguresKeeper:
+class MetricsKeeper:
     """Makes the metrics of a job from the reports of its subtasks and from what the driver knows. The
     master calls it, from one thread; any thread may call `now`."""
 
@@ -84,7 +84,7 @@ class FiguresKeeper:
 
     # --- what there is ----------------------------------------------------------------------------
 
-    def now(self, status: JobStatus, now_ms: int, now_us: int) -> JobFigures:
+    def now(self, status: JobStatus, now_ms: int, now_us: int) -> MetricsReport:
         """Return all metrics of the job, at a time by the wall clock and by the monotonic one."""
         reports, shares = self._reports.all(), list(self._shares.values())
         ages = [
@@ -102,7 +102,7 @@ class FiguresKeeper:
             *self._job_readings(status),
             Reading(f.SINCE_CHECKPOINT.name, (), max(now_us - since_us, 0) // 1000),
         ]
-        return JobFigures(
+        return MetricsReport(
             job=self._job,
             name=self._name,
             at_ms=now_ms,
@@ -151,7 +151,7 @@ class FiguresKeeper:
         return sizes or self._state_before
 
     def _job_readings(self, status: JobStatus) -> list[Reading]:
-        of_job: list[tuple[f.Figure, float]] = [
+        of_job: list[tuple[f.Metric, float]] = [
             (f.UPTIME, round(status.running_s, 3)),
             (f.ATTEMPT, status.attempt),
             (f.PARALLELISM, status.parallelism),
@@ -165,7 +165,7 @@ class FiguresKeeper:
         ]
         if status.last_checkpoint_bytes is not None:
             of_job.append((f.CHECKPOINT_BYTES, status.last_checkpoint_bytes))
-        found = [Reading(figure.name, (), value) for figure, value in of_job]
+        found = [Reading(metric.name, (), value) for metric, value in of_job]
         found += [Reading(f.RESTARTS.name, (cause,), n) for cause, n in self._causes.copy().items()]
         if status.earlier.restarts:
             found.append(Reading(f.RESTARTS.name, (EARLIER_DRIVERS,), status.earlier.restarts))

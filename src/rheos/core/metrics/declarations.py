@@ -1,7 +1,7 @@
-"""Every figure of a job, declared once: its name, unit, kind, scope, and how readings are merged.
+"""Every metric of a job, declared once: its name, unit, kind, scope, and how readings are merged.
 
-A name ends with its unit, where it has one. A new figure is a declaration here and the place that reads
-it; exports, history, the command and the page of figures go by the declaration.
+A name ends with its unit, where it has one. A new metric is a declaration here and the place that reads
+it; exports, history, the command and the page of metrics go by the declaration.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Merge(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Metric:
     name: str
     unit: Unit
     kind: Kind
@@ -85,12 +85,12 @@ class Figure:
     """Over time, of gauges. Of counters and histograms it is the growth that is merged."""
 
 
-FIGURES: dict[str, Figure] = {}
+METRICS: dict[str, Metric] = {}
 """By name, in the order of their page."""
 
 
-def _counter(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Figure:
-    return _declared(Figure(name, unit, Kind.COUNTER, scope, meaning, flink, Merge.SUM, Merge.MEAN))
+def _counter(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Metric:
+    return _declared(Metric(name, unit, Kind.COUNTER, scope, meaning, flink, Merge.SUM, Merge.MEAN))
 
 
 def _gauge(
@@ -102,18 +102,18 @@ def _gauge(
     *,
     across: Merge = Merge.SUM,
     over: Merge = Merge.MEAN,
-) -> Figure:
-    return _declared(Figure(name, unit, Kind.GAUGE, scope, meaning, flink, across, over))
+) -> Metric:
+    return _declared(Metric(name, unit, Kind.GAUGE, scope, meaning, flink, across, over))
 
 
-def _histogram(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Figure:
-    return _declared(Figure(name, unit, Kind.HISTOGRAM, scope, meaning, flink, Merge.SUM, Merge.MEAN))
+def _histogram(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Metric:
+    return _declared(Metric(name, unit, Kind.HISTOGRAM, scope, meaning, flink, Merge.SUM, Merge.MEAN))
 
 
-def _declared(figure: Figure) -> Figure:
-    assert figure.name not in FIGURES, f"the figure {figure.name} is declared twice"
-    FIGURES[figure.name] = figure
-    return figure
+def _declared(metric: Metric) -> Metric:
+    assert metric.name not in METRICS, f"the metric {metric.name} is declared twice"
+    METRICS[metric.name] = metric
+    return metric
 
 
 # --- the job ------------------------------------------------------------------------------------

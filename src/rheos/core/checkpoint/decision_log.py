@@ -1,7 +1,7 @@
-"""The story of a job's coordinator: which events led to which actions, in which state of the job.
+"""The decision log of a job's coordinator: events, the resulting actions, and the state of the job.
 
-Bounded: the last thousand events that did anything, each as one short text made when it happened; no
-event and no action is kept alive by it. Subtasks that report the same one after the other are one line.
+It is bounded: it has the last thousand events that had an effect, each as a short string made when it
+happened, so it keeps no event or action alive. Equal reports of consecutive subtasks are one line.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rheos.core.redaction import redacted
 
 KEPT = 1000
 MAX_TEXT = 300
-"""Characters of one event, or of all actions that followed from one."""
+"""Maximum length of an event, or of all actions that followed from it."""
 _MAX_VALUE = 60
 
 
-class Chapter(NamedTuple):
-    """One event, and what followed from it."""
+class CoordinatorDecision(NamedTuple):
+    """An event, and the actions that followed from it."""
 
     wall_ms: int
     """Wall-clock time, ms since the epoch."""
     state: str
-    """Of the job, behind the event."""
+    """State of the job after the event."""
     event: str
     actions: str
-    """Empty where nothing was to be done."""
+    """The actions; empty if there were none."""
     kind: str
-    """What events of the same kind have in common, of which several may be one line."""
+    """Key of the event: consecutive events with the same key become one line."""
     times: int = 1
 
     def __str__(self) -> str:
@@ -43,31 +43,31 @@ class Chapter(NamedTuple):
         return f"{at}Z {self.state:<10} {self.event}{times}{actions}"
 
 
-class Story:
-    """Of one coordinator."""
+class DecisionLog:
+    """The decisions of one coordinator."""
 
     def __init__(self) -> None:
-        self._chapters: deque[Chapter] = deque(maxlen=KEPT)
+        self._decisions: deque[CoordinatorDecision] = deque(maxlen=KEPT)
 
-    def chapters(self) -> tuple[Chapter, ...]:
-        """The oldest first."""
-        return tuple(self._chapters)
+    def decisions(self) -> tuple[CoordinatorDecision, ...]:
+        """Return the decisions, the oldest first."""
+        return tuple(self._decisions)
 
     def note(self, wall_ms: int, event: object, actions: Sequence[object], state: Enum) -> None:
         happened = text_of(event)
         done = _cut("; ".join(map(text_of, actions)))
         kind = f"{type(event).__name__} {getattr(event, 'checkpoint', '')}"
-        chapter = Chapter(wall_ms, state.name, happened, done, kind)
-        last = self._chapters[-1] if self._chapters else None
+        decision = CoordinatorDecision(wall_ms, state.name, happened, done, kind)
+        last = self._decisions[-1] if self._decisions else None
         quiet = last is not None and not done and not last.actions
-        if last is not None and quiet and (last.kind, last.state) == (kind, chapter.state):
-            self._chapters[-1] = chapter._replace(times=last.times + 1)
+        if last is not None and quiet and (last.kind, last.state) == (kind, decision.state):
+            self._decisions[-1] = decision._replace(times=last.times + 1)
         else:
-            self._chapters.append(chapter)
+            self._decisions.append(decision)
 
 
 def text_of(part: object) -> str:
-    """An event or an action in short: its kind, and those of its fields that say something.
+    """Return a short string for an event or an action: its kind, and the fields that have a value.
 
     >>> from rheos.core.checkpoint.events import LogAppended
     >>> text_of(LogAppended(7))
@@ -80,7 +80,7 @@ def text_of(part: object) -> str:
 
 
 def _value(value: object) -> str:
-    """Empty where it says nothing."""
+    """Return a short string for a value; empty for one without information."""
     match value:
         case None | False | "" | Totals() | Cost():
             return ""

@@ -7,7 +7,7 @@ import pytest
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.ids import Attempt, JobId
-from rheos.runtimes.driver.figures import FiguresKeeper
+from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobState, JobStatus
 
@@ -16,7 +16,7 @@ from rheos.runtimes.job import JobState, JobStatus
 def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
     plan = PhysicalPlan("a program", (), (), 1, 8)
     reports = SubtaskReports(plan)
-    keeper = FiguresKeeper(plan, JobId("job"), reports)
+    keeper = MetricsKeeper(plan, JobId("job"), reports)
     reports.begin(1)
     keeper.begin(Attempt(1), 0)
     report = Progress(
@@ -35,5 +35,5 @@ def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -
         JobId("job"), "a program", JobState.RUNNING, 1, 2.5, 0.0, None, 0, 0, None, 0, 0.0, 0.0
     )
     shown = keeper.now(status, 1_000_000 + jump_ms, 7_500_000)
-    assert [reading.value for reading in shown.readings if reading.figure == "report_age_ms"] == [2500]
+    assert [reading.value for reading in shown.readings if reading.metric == "report_age_ms"] == [2500]
     assert shown.at_ms == 1_000_000 + jump_ms
