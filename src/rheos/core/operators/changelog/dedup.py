@@ -1,13 +1,14 @@
-"""`dedup`: of the rows of a key the first ones, or the last.
+"""`dedup`: the first rows of each key, or the last one.
 
-With `keep="first"` a row is given when it comes, and those of its key that follow within the time are
-dropped, by event time: one at least so much later is given again. With `keep="last"` the rows are
-upserts: a row is given where it is not earlier than the last one, and stands for that.
+With `keep="first"`, the operator emits a row when it arrives. It then drops rows of the same key whose
+event time is less than `within` later. The first row at least `within` later is emitted again. With
+`keep="last"`, the output is upserts. The operator emits a row if it is not earlier than the last one,
+and the row replaces that one.
 
-State is a time per key, in columns; what it can no more decide about is forgotten. A row that its
-split's watermark had passed goes to the side output `"late"` where there is a time: what would tell
-whether it is a duplicate may be forgotten. So does a row of a split that was idle while just that was
-forgotten; these are counted as `late_purged`.
+State is one time per key, in columns. The operator drops a time that no later row depends on. With
+`within`, a row that its split's watermark had passed goes to the side output `"late"`, because the time
+of its key may be gone. So does a row of a split that was idle while the time was dropped; such rows are
+counted as `late_purged`.
 
 ```python
 check_example(
@@ -74,7 +75,7 @@ Keep = Literal["first", "last"]
 
 LATE = "late"
 FORGOTTEN = "forgotten"
-"""The state that says of key groups what is forgotten of them."""
+"""Name of the state with the time of each key group, up to which its keys were dropped."""
 _UNTIL = "until"
 _PART = f"{AGG}{_UNTIL}.best"
 _NEVER, _ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -152,7 +153,7 @@ class DedupOperator(RunningStateOperator):
         yield Out(rows if kept.all() else rows.filter(pa.array(kept)))
 
     def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
-        """The rows that can be decided about; emits the others."""
+        """Return the rows that are not late, and emit the late ones."""
         refuse_null_keys(batch, self._keys, self.ctx.ports[0].keyed_at)
         marks = hidden_column(batch, WM)
         late = batch.column(TS).to_numpy() <= (MIN_TIMESTAMP_MS if marks is None else marks)
@@ -194,7 +195,9 @@ class DedupOperator(RunningStateOperator):
         return SnapshotPart(FORGOTTEN, StateKind.KEYED, lambda: forgotten)
 
     def _forget(self, through: int) -> None:
-        """Rows to come are later than the watermark, or late: what ends before says nothing of them."""
+        """Drop the keys that end at or before `through`. Later rows are after the watermark, or late,
+        so they do not depend on these keys.
+        """
         if isinstance(self.state, DiskRunningState):
             self.state.drop(lambda parts: parts[_PART].to_numpy() <= through)
             return
@@ -234,7 +237,7 @@ class KeptTime(Agg):
 
 
 class _TimeCell(Cell):
-    """A time per key: up to then it says something of rows to come."""
+    """A time per key, until which the key affects later rows."""
 
     def __init__(self, within: int) -> None:
         self._within = within
@@ -257,7 +260,7 @@ class _TimeCell(Cell):
 
 
 class FirstCell(_TimeCell):
-    """Rows up to `until` are duplicates."""
+    """The time of each key at which duplicates end."""
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         until = self._until.values[rows.slots]
@@ -287,7 +290,7 @@ class FirstCell(_TimeCell):
 
 
 class LastCell(_TimeCell):
-    """The last row is `within` before `until`."""
+    """The time of the last row of each key, plus `within`."""
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         before = self._until.values[rows.slots]

@@ -71,7 +71,7 @@ SKIPPED = "skipped"
 @dataclass(frozen=True)
 class EmptiedSpec(OperatorSpec):
     key: tuple[str, ...]
-    """The columns by which rows of the table are known."""
+    """Primary key of the table."""
 
     kind: ClassVar[str] = "emptied"
     takes_changes: ClassVar[bool] = True
@@ -149,7 +149,7 @@ class EmptiedOperator(KeyedStateOperator):
         return items
 
     def _note(self, part: Key, item: bytes, *, gone: bool) -> None:
-        """Note that a key is in the table from now on, or no longer."""
+        """Record that a key is in the table from now on, or is no longer in it."""
         state = self._state
         known = state.values.get(part)
         if known is None:

@@ -79,7 +79,7 @@ class RetractionsSpec(OperatorSpec):
 
 
 class RetractionsOperator(KeyedStateOperator):
-    """Keeps the row of each key. What changes nothing is not given."""
+    """Operator that keeps the row of each key. It does not emit changes that have no effect."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         super().__init__(ctx)
@@ -121,7 +121,7 @@ class RetractionsOperator(KeyedStateOperator):
 
 
 class ChangesOut:
-    """Changes on their way out, each with the row of a batch that led to it."""
+    """Buffer of changes to emit, each with the row of a batch that caused it."""
 
     def __init__(self, ctx: OperatorContext, columns: pa.Schema) -> None:
         self._ctx = ctx
@@ -131,13 +131,13 @@ class ChangesOut:
         self._origins: list[int] = []
 
     def add(self, row: Any, op: str, origin: int) -> None:
-        """`row` has the columns of the table."""
+        """Add a change; `row` has the columns of the table."""
         self._rows.append(row)
         self._ops.append(op)
         self._origins.append(origin)
 
     def of(self, batch: Batch) -> Iterator[Out]:
-        """All that was added, with the event times of its origins."""
+        """Emit all added changes, with the event times of the rows that caused them."""
         if MAIN not in self._ctx.outputs or not self._rows:
             return
         made = batch_of(self._rows, self._columns)
@@ -151,7 +151,9 @@ def changes_out(
     origins: npt.NDArray[np.int64],
     batch: Batch,
 ) -> Iterator[Out]:
-    """Changes as columns. What else leaves is taken from the rows of the batch that led to them."""
+    """Emit changes that are passed as columns. The other columns of the output have the values of the
+    rows that caused the changes: `origins` in `batch`.
+    """
     schema = ctx.outputs[MAIN].schema
     places = pa.array(origins)
     arrays = [
@@ -166,7 +168,7 @@ def changes_out(
 
 
 def row_shape(columns: pa.Schema, name: str = "row") -> TypeShape:
-    """Light rows, which are pickled, and know their columns."""
+    """Return the shape of light rows, which are stored pickled and know their columns."""
     fields = [
         FieldShape(name=field.name, type=TypeShape(name=str(canonical(field.type))))
         for field in columns

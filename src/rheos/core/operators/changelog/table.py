@@ -1,8 +1,9 @@
-"""`table`: aggregates per key, as a table that changes: each row gives what its key's row is now.
+"""`table`: aggregates per key, as an updating table. For each input row it emits its key's new row.
 
-Of a stream that retracts, a row that is taken back counts with the other sign. A key without rows is
-deleted and forgotten: what comes of it later begins with nothing. For aggregates of different values,
-and for extremes that may be taken back, the values of each key are state, with how often each is there.
+If the input is a changelog, a retracted row counts with the opposite sign. When a key has no rows left,
+the operator deletes it and drops its state, so that later rows of the key start afresh. For aggregates
+over distinct values, and for minima and maxima of a changelog, state has the values of each key with
+their counts.
 
 ```python
 check_example(
@@ -73,20 +74,20 @@ from rheos.core.state.key_limit import CountedLimit, KeyContents
 from rheos.core.state.slots import Slots
 
 SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
-"""The kinds from which a row can be taken back."""
+"""Kinds of aggregates that can retract a row."""
 
 
 def can_be_kept(agg: Agg) -> bool:
-    """Whether it can be kept in a table of rows that stay."""
+    """Return whether a table of append-only rows supports the aggregate."""
     return agg.can_run() or isinstance(agg, OfDistinct)
 
 
 _ROWS = "__rows"
 _SIGN = "__sign"
 _DISTINCT = "__distinct."
-"""Begins what is added up of the different values of a column."""
+"""Prefix of the sums over the distinct values of a column."""
 _VALUES = "values of "
-"""Begins the names of the states that hold the values of a column."""
+"""Prefix of the names of the states with the values of a column."""
 
 Signs: TypeAlias = npt.NDArray[np.int64]
 
@@ -95,7 +96,7 @@ Signs: TypeAlias = npt.NDArray[np.int64]
 class TableSpec(OperatorSpec):
     aggregates: Mapping[str, Agg]
     of_changes: bool
-    """Whether its input retracts."""
+    """Whether the input is a changelog that retracts rows."""
 
     kind: ClassVar[str] = "table"
     takes_changes: ClassVar[bool] = True
@@ -136,8 +137,8 @@ class _Plan:
 
     @cached_property
     def summed(self) -> dict[str, tuple[str, bool]]:
-        """Return the signed sums by name: the column, and whether its values are summed or counted. For
-        distinct values, the name tells.
+        """Signed sums by name: the column, and whether its values are summed rather than counted. The
+        name shows whether only distinct values count.
         """
         found: dict[str, tuple[str, bool]] = {}
         for agg in self.spec.aggregates.values():
@@ -151,17 +152,17 @@ class _Plan:
 
     @cached_property
     def extremes(self) -> dict[str, Min | Max]:
-        """The extremes of values that may be taken back, by what they are kept as."""
+        """Minima and maxima of values that may be retracted, by the name of their state."""
         signed = (agg for agg in self.spec.aggregates.values() if self.is_signed(agg))
         return {_extreme(agg): agg for agg in signed if isinstance(agg, Min | Max)}
 
     def is_signed(self, agg: Agg) -> bool:
-        """Whether it is made of what is computed here, and not kept by itself."""
+        """Return whether the aggregate is derived from signed sums or values, and has no own state."""
         return self.spec.of_changes or isinstance(agg, OfDistinct)
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The columns whose values are state, by the names of these states."""
+        """Columns whose values are state, by the names of these states."""
         aggregates = self.spec.aggregates.values()
         kinds = (Min, Max, OfDistinct)
         of = [agg.column for agg in aggregates if self.is_signed(agg) and isinstance(agg, kinds)]
@@ -196,7 +197,7 @@ class _Plan:
 
 
 class TableOperator(RunningStateOperator):
-    """Gives a row for each that comes."""
+    """Operator that emits a row for each input row."""
 
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
         self._plan = _Plan(spec, ctx.ports[0])
@@ -235,7 +236,7 @@ class TableOperator(RunningStateOperator):
         yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
 
     def _given(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
-        """The batch with what is to be added up, and the extremes."""
+        """Return the batch with added columns: the values to sum, and the minima and maxima."""
         plan = self._plan
         added = {_SIGN: pa.array(signs)} if self._of_changes else {}
         changes = {column: signs for column, _ in plan.summed.values()}
@@ -254,7 +255,7 @@ class TableOperator(RunningStateOperator):
     def _value_rows(
         self, state: str, column: str, batch: Batch, slots: Slots, signs: Signs
     ) -> RowsWithValues:
-        """Counts the values of a column."""
+        """Count the values of a column."""
         values = _plain(batch.column(column))
         places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         of = pa.array(places)
@@ -282,7 +283,7 @@ class TableOperator(RunningStateOperator):
         )
 
     def _most_values(self, there: MemoryRunningState) -> tuple[int, Any]:
-        """Return the most values that a key has, and the key."""
+        """Return the largest number of values of a key, and that key."""
         at = there.there()
         columns = there.keys(np.arange(len(there)) if at is None else at)[: len(self._keys)]
         counted = (
@@ -297,7 +298,7 @@ class TableOperator(RunningStateOperator):
     def _extreme(
         self, name: str, agg: Min | Max, state: str, rows: RowsWithValues, batch: Batch
     ) -> pa.Array:
-        """The extreme after each row, of the values that are there."""
+        """Return the minimum or maximum of the current values after each row."""
         values = self.states[state]
         assert isinstance(values, MemoryValues | DiskValues)
         kind = rows.values.type
@@ -309,7 +310,9 @@ class TableOperator(RunningStateOperator):
         ).cast(agg.result_type(batch.schema))
 
     def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array], batch: Batch) -> pa.Array:
-        """Raises SumTooLarge."""
+        """Return the result of an aggregate after each row. Raise SumTooLarge if its type cannot hold a
+        sum.
+        """
         if not self._plan.is_signed(agg):
             return made[name]
         if agg.column is None:
@@ -333,7 +336,7 @@ class TableOperator(RunningStateOperator):
 
 
 def _summed(agg: Agg) -> str:
-    """Return the name of the sum, after "__n." and "__s."."""
+    """Return the name of the aggregate's sum, without the prefix "__n." or "__s."."""
     return f"{_DISTINCT if isinstance(agg, OfDistinct) else ''}{agg.column}"
 
 
@@ -342,12 +345,12 @@ def _extreme(agg: Min | Max) -> str:
 
 
 def _times(values: pa.Array, signs: Signs, of_values: bool) -> pa.Array:
-    """The values with these signs, or how many they are."""
+    """Return the values with these signs, or the signs alone to count values."""
     return signed(values, signs) if of_values else pc.if_else(values.is_valid(), pa.array(signs), 0)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values that are equal as the same bits."""
+    """Return the values in a form in which equal values have the same bits."""
     values = values.cast(plain_type(values.type))
     return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 

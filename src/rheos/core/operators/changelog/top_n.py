@@ -80,7 +80,7 @@ class TopNSpec(OperatorSpec):
     by: str
     smallest: bool
     of_changes: tuple[str, ...] | None
-    """The key of the table, where the input is changes of one."""
+    """Primary key of the table, if the input is a changelog."""
 
     kind: ClassVar[str] = "top-n"
     takes_changes: ClassVar[bool] = True
@@ -118,7 +118,7 @@ class _TopN(KeyedStateOperator):
         self._tie = row_order(self._columns)
 
     def _place(self, row: Any) -> Any:
-        """Return what orders a row whose value is not null."""
+        """Return the sort key of a row whose value is not null."""
         return self._value_order(row[self._by])
 
 
@@ -146,7 +146,7 @@ class TopNOperator(_TopN):
         tops = [self._top(key) for key in keys]
         places = self._may_enter(batch, slots, tops)
         rows = rows_of(batch.select(self._columns.names).take(pa.array(places)), None)
-        # Rows are known by number: first those that are kept, then those that may enter.
+        # Rows are identified by number: first the current ones, then those that may enter.
         kept: list[Any] = []
         numbers: dict[int, list[int]] = {}
         for slot in np.unique(slots[places]).tolist():
@@ -230,7 +230,7 @@ class _Entries:
 
     def __init__(self) -> None:
         self._was: list[int] = []
-        """_NONE where a rank is new."""
+        """Number of the old row at each changed rank; _NONE if the rank is new."""
         self._now: list[int] = []
         self._ranks: list[int] = []
         self.origins: list[int] = []
@@ -304,7 +304,7 @@ class TopNOfChanges(_TopN):
         yield from made.of(batch)
 
     def _change(self, key: Key, row: Any, gone: bool) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The first rows before and after."""
+        """Apply a change, and return the first rows before and after it."""
         state = self._state
         item = repr(tuple(row[place] for place in self._known_by))
         there = dict(state.read(key, {}))

@@ -50,18 +50,18 @@ from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.state.key_groups import groups_of_columns
 
 PARTS = 1024
-"""Parts of a table. It is part of the format of stored state."""
+"""Number of parts of a table. The format of stored state depends on it."""
 _MARKS = pa.array([TRUNCATE, MESSAGE, TOMBSTONE])
 
 
 @dataclass(frozen=True)
 class TruncationSpec(OperatorSpec):
     key: tuple[str, ...]
-    """The columns by which rows of the table are known."""
+    """Primary key of the table."""
     part: str
-    """The column that is added."""
+    """Name of the column that the operator adds."""
     skips: bool
-    """Whether what is no change is rejected, where it would else end the job."""
+    """Whether rows that are not changes are rejected. Otherwise such a row fails the job."""
 
     kind: ClassVar[str] = "truncation"
     takes_changes: ClassVar[bool] = True

@@ -79,7 +79,7 @@ class OverColumns:
     """Calls of the functions as the user wrote them; errors name them."""
 
     def states(self, schema: pa.Schema, frame: FrameSpec) -> list[Callable[[], FrameState]]:
-        """Return what makes the state of each function over rows of `schema`."""
+        """Return a factory for the state of each function over rows of `schema`."""
         frames = self.frames or (frame,) * len(self.functions)
         return [
             function.frame(own.rows) if isinstance(function, FramePosition) else _made(function, schema)
@@ -126,7 +126,9 @@ class Remembered:
     """Stored form of `frames`, until the key is used."""
 
     def __reduce__(self) -> Any:
-        """Pickle the state as bytes: those that it was restored from, if nobody has used it since."""
+        """Pickle the state as bytes. If no row has used the state since a restore, these are the bytes
+        that it was restored from.
+        """
         if self.frames is None:
             return restored, (self.newest_ms, self.packed, self.kept, self.waiting)
         return restored, (self.newest_ms, pack(self.frames, self.waiting))

@@ -72,7 +72,7 @@ class _Lane:
     states: list[FrameState]
     begin: int = 0
     end: int = 0
-    """First row of the frame, and the row after its last: numbers of rows."""
+    """Number of the row after the last row of the frame; `begin` is the number of its first row."""
 
 
 class MovingFrames:

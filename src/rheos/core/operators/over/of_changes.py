@@ -98,7 +98,7 @@ class OverSpec(OperatorSpec):
     columns: OverColumns
     frame: FrameSpec
     known_by: tuple[str, ...]
-    """The key of the table."""
+    """Primary key of the table."""
 
     kind: ClassVar[str] = "over"
     takes_changes: ClassVar[bool] = True
@@ -122,7 +122,7 @@ class OverSpec(OperatorSpec):
 
 
 class OverOfChanges(KeyedStateOperator):
-    """Keeps the rows of each key by what they are known by."""
+    """Operator that keeps the rows of each partition by their primary key."""
 
     def __init__(self, ctx: OperatorContext, spec: OverSpec) -> None:
         super().__init__(ctx)

@@ -12,7 +12,7 @@ from rheos.core.aggregates.frames import Columns, FrameState
 
 
 class FramePosition(Enum):
-    """Functions by their result. For all of them, null is a value as any other."""
+    """Functions by their result. All of them treat null like any other value."""
 
     FIRST = "FIRST"
     """The first value in the frame."""
@@ -25,7 +25,7 @@ class FramePosition(Enum):
     RANK = "RANK"
     """Number of rows that precede the row and its peers, plus one."""
     DENSE_RANK = "DENSE_RANK"
-    """Number of different places up to the row's."""
+    """Number of distinct values of the order column, up to and including the row's."""
 
     @property
     def is_rank(self) -> bool:
@@ -33,7 +33,7 @@ class FramePosition(Enum):
         return self in (FramePosition.RANK, FramePosition.DENSE_RANK)
 
     def frame(self, rows: int) -> Callable[[], FrameState]:
-        """Return what makes the state. `rows` is the number of rows in a complete frame."""
+        """Return a factory for the state. `rows` is the number of rows in a complete frame."""
         match self:
             case FramePosition.FIRST | FramePosition.LAST:
                 return partial(PositionFrame, 0 if self is FramePosition.FIRST else -1, 1)

@@ -49,7 +49,7 @@ def unpack(data: bytes, frames: MovingFrames) -> list[tuple[Any, ...]]:
 
 
 def restore_folded(kept: Sequence[Any], frames: MovingFrames, functions: Sequence[str]) -> None:
-    """Restore frames from what was stored of them before columns were. `functions` are their names."""
+    """Restore frames from the form that was stored before columns were. `functions` are their names."""
     if frames.has_beginning:
         frames.restore_rows([FrameRow(by, tuple(values)) for by, values in kept])
         return
@@ -97,4 +97,4 @@ _COLUMNS: dict[str, Callable[[Any], Columns]] = {
     "RANK": lambda folded: [[folded[0], folded[1]], [folded[2]]],
     "DENSE_RANK": lambda folded: [[folded[0], 1], [folded[1]]],
 }
-"""By function: the stored state, made of what an older version has folded."""
+"""Conversions of the state that an older version folded to the stored state, by function."""
