@@ -241,7 +241,7 @@ class _Called(Begun):
     def joined(self, other: Begun) -> Begun | None:
         assert isinstance(other, _Called)
         if self._operator.spec.order == "ordered":
-            return None  # What is answered stays behind what is not, and has no other bound.
+            return None  # Answered rows wait for unanswered ones before them, without another bound.
         # If all rows have calls in progress, their number is within the capacity.
         shares = [*self._shares, *other._shares]
         if all(share.calls.next == len(share.calls.rows) for share in shares):

@@ -1,28 +1,29 @@
-"""The operator contract: who calls what, when, in what order, and what may follow.
+"""The operator contract: the methods that the task calls, when, and in which order.
 
 The task calls, from one thread:
 
     open(restored)                         once, first
-    on_in_flight(port, batch)              for rows that were on their way when the restored checkpoint
-                                           was taken; before every other call that brings anything
-    on_batch(port, batch)                  for every batch of an input
-    on_watermark(timestamp_ms)             when the merged watermark of all inputs rose
-    on_processing_time(now_ms)             when the time given by `next_processing_time_ms` has come
-    snapshot(checkpoint)                   at a barrier, between calls; synchronous and quick
-    savepoint(snapshot)                    right after it, where the barrier is that of a savepoint
-    snapshot_failed(checkpoint)            what a snapshot gave was not kept
-    completed(checkpoint)                  the checkpoint is in the log; in rising order, and of several
-                                           that are complete at once perhaps only the newest
-    next_keys()                            in the batch runtime alone, after the last watermark: all
-                                           keys that came have ended, and the watermark starts over
+    on_in_flight(port, batch)              for rows that were in flight when the restored checkpoint
+                                           was taken; before every other call with input
+    on_batch(port, batch)                  for every batch of an input on_watermark(timestamp_ms)
+    when the merged watermark of all inputs rose on_processing_time(now_ms)             when the time
+    from `next_processing_time_ms` is reached snapshot(checkpoint)                   at a barrier,
+    between calls; synchronous and quick savepoint(snapshot)                    right after `snapshot`,
+    if the barrier is that of a savepoint snapshot_failed(checkpoint)            when the result of a
+    snapshot was not stored completed(checkpoint)                  when the checkpoint is in the log; in
+    rising order; if several
+                                           complete at once, perhaps only for the newest
+    next_keys()                            only in the batch runtime, after the last watermark: all keys
+                                           so far have ended, and the watermark starts over
     on_end()                               once, when all inputs have ended, after the last watermark
     close()                                once, last, also after an error
 
-An operator has a port for each input of its node. Batches of the ports come in any order; those of one
-sender to one port in theirs. In the batch runtime the rows of each key come by event time, over all
-keyed ports, and the rows of a broadcast port before those of all others; `next_keys` leaves what these
-have left behind. Rows of a broadcast port come to every subtask, and change no keyed state: after a
-rescale they would have done it for some keys twice, and for others not at all (EX17).
+An operator has a port for each input of its node. Batches of different ports arrive in any order.
+Batches from one sender to one port arrive in the order of sending. In the batch runtime the rows of
+each key arrive by event time, across all keyed ports. The rows of a broadcast port arrive before all
+others, and `next_keys` keeps the state that they created. Rows of a broadcast port arrive at every
+subtask and change no keyed state. Otherwise, after a rescale, they would have changed some keys twice
+and others not at all (EX17).
 
 Methods that emit are generators of `Out`. The task may suspend a generator when credit ends; it is
 always driven to its end before the next call. An operator forwards neither watermarks nor barriers:
@@ -77,7 +78,7 @@ class PortType:
 
     @property
     def in_flight(self) -> StateKind:
-        """How rows on their way to the port find their way when they are state (EX13)."""
+        """The kind of state as which rows in flight to the port are redistributed (EX13)."""
         if self.keys:
             return StateKind.KEYED
         return StateKind.BROADCAST if self.broadcast else StateKind.LIST
@@ -110,7 +111,8 @@ class OperatorContext:
     site: Site
     subtask: int
     parallelism: int
-    """In how many subtasks the operator has rows. A subtask beyond them has none, and owns nothing."""
+    """Number of subtasks in which the operator has rows. Further subtasks have no rows and own
+    nothing."""
     max_parallelism: int
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]
@@ -128,11 +130,11 @@ class OperatorContext:
     counters: dict[str, int] = field(default_factory=dict)
     """The operator's counts, such as `late`; reported with its progress."""
     accumulators: dict[str, Adds] = field(default_factory=dict)
-    """What its function adds up; reported likewise."""
+    """Accumulators of its function; reported likewise."""
     gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
-    """What its function shows; read when its progress is reported."""
+    """Gauges of its function; read when its progress is reported."""
     program: JobContext = field(default_factory=JobContext)
-    """What all functions of the job are given."""
+    """The context passed to all functions of the job."""
     limits: list[KeyLimit] = field(default_factory=list)
     """Limits of what one key may keep in the operator, one for each kind of state."""
 
@@ -173,8 +175,11 @@ class Operator(ABC):
         return 0.0
 
     def keys_held(self) -> int | None:
-        """Of how many keys it has state in memory; None where it would have to count, or has no keys. A
-        metric: about once a second."""
+        """Return the number of keys with state in memory.
+
+        Returns None if the operator would have to count them, or has no keys. The value is a metric,
+        read about once a second.
+        """
         return None
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -189,7 +194,7 @@ class Operator(ABC):
         return iter(())
 
     def next_processing_time_ms(self) -> int | None:
-        """When `on_processing_time` is due next; asked after every call."""
+        """Return the next time at which `on_processing_time` is due. The task asks after every call."""
         return None
 
     def on_processing_time(self, now_ms: int) -> Iterator[Out]:
@@ -209,7 +214,7 @@ class Operator(ABC):
         return snapshot.parts
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        """What the snapshot gave was not kept: the next one must hold the whole state."""
+        """Handle a snapshot whose result was not stored: the next one must hold the whole state."""
 
     def completed(self, checkpoint: CheckpointId) -> None:
         """The checkpoint is in the log. Called at any time, also while a generator is suspended; quick,
@@ -224,17 +229,19 @@ class Operator(ABC):
         return iter(())
 
     def close_function(self) -> None:
-        """Closes the function of the user, where it is open. Called when the input has ended and all
-        that came of it is given, before the job has finished: what it raises fails the job. Only
-        snapshots follow, and `close`. Of an attempt that is cancelled or fails `close` alone is called.
+        """Close the user's function, if it is open.
+
+        The task calls this when the input has ended and all output is emitted, before the job has
+        finished. An error raised here fails the job. Only snapshots and `close` follow. If an attempt
+        is cancelled or fails, the task calls only `close`.
         """
 
     def close(self) -> None:
-        """Closes the function, if it is open still, and gives back what the operator holds."""
+        """Close the function, if it is still open, and release the operator's resources."""
 
 
 class RowOrder(Enum):
-    """Which order of its input rows an operator's output depends on."""
+    """The order of input rows that an operator's output depends on."""
 
     NONE = "none"
     """It processes each row by itself."""
@@ -364,13 +371,13 @@ class Parted(NamedTuple):
     """A batch in two."""
 
     begun: Begun
-    """What finishes the rows that leave."""
+    """The work that finishes the rows that leave."""
     leaves: Batch
     stays: Batch
 
 
 class Begun(ABC):
-    """Work on one batch that an operator has begun beside the mailbox. Called in the mailbox."""
+    """Work on one batch that an operator has started outside the mailbox. Called in the mailbox."""
 
     @abstractmethod
     def ready(self) -> bool:
@@ -388,23 +395,29 @@ class Begun(ABC):
         return None
 
     def joined(self, other: Begun) -> Begun | None:
-        """What finishes the rows of both as one batch, those of `other` behind its own, where they may
-        lie in one: what has stayed of batches is then bounded by the operator, and not by credits."""
+        """Return work that finishes both as one batch, with the rows of `other` after its own.
+
+        Returns None if they may not share a batch. If they do, the operator, and not credits, bounds
+        the rows that have stayed.
+        """
         return None
 
     @abstractmethod
     def finish(self, batch: Batch) -> Iterator[Out]:
-        """What comes of the batch. Called once. It is the one that was begun, but for `__swm`, which
-        says what the stream has reached by now."""
+        """Yield the output of the batch. Called once.
+
+        `batch` is the batch that was begun, except that `__swm` holds the stream's current watermark.
+        """
 
 
 class AsyncOperator(Operator):
-    """An operator that works on batches beside the mailbox, while those before them are.
+    """An operator that works on several batches at a time, outside the mailbox.
 
-    It is the head of a chain; in batch it may stand anywhere. The task calls `begin` when a batch waits
-    at the input, in the order of each channel, and `finish` of what that gave in its turn. So marks
-    keep their place, and what is on its way is bounded by the channels' credits and is no state of the
-    operator: it still lies at the input. A batch may be begun, and never finished.
+    It is the head of a chain; in batch it may be anywhere. The task calls `begin` when a batch waits at
+    the input, in the order of each channel. It calls `finish` of the result when it is the batch's
+    turn. So watermarks and barriers keep their position. The batches in progress are still at the
+    input: the channels' credits bound them, and they are not operator state. A batch may be begun and
+    never finished.
     """
 
     @abstractmethod

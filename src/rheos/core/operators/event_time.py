@@ -1,15 +1,16 @@
-"""`with_event_time`: gives the rows a new event time, behind a source.
+"""`with_event_time`: assigns a new event time to rows downstream of a source.
 
-Requirement: as behind the source itself, what a row is stamped with depends on its split alone. Each
-row says which split it is of (`__split`), so the operator keeps the latest time of each split, and a
-row's `__wm` is made of those that the split has brought here before it.
+Requirement: as in the source itself, the hidden columns of a row depend only on its split. Each row has
+the number of its split (`__split`). The operator keeps the latest time of each split, and computes a
+row's `__wm` from the rows of the split that arrived before it.
 
     split a   rows at   10   12        11   20          bound 3
     split b   rows at             40
               __wm       -    6    -    8    8          (- is MIN_TIMESTAMP_MS)
 
-The operator stands in the chain of its source, which says which of its splits are not read to their
-ends. Its watermark is the least of theirs, and what reads its rows has that, and not the source's.
+The operator is in the chain of its source, which tells it which splits are not read to their ends. The
+operator's watermark is the least watermark of these splits. Downstream operators receive this watermark
+instead of the source's.
 
 ```python
 came = check_example(

@@ -1,8 +1,8 @@
-"""From the column that event time is read from to milliseconds since the epoch.
+"""Conversion of the event-time column to milliseconds since the epoch.
 
-How a column is read, `connectors/times.py` says; here stands what is wrong with a record. Whole numbers
-without a unit are looked at once in each split: seconds since the epoch, taken for milliseconds, would
-make windows in January 1970.
+`connectors/times.py` defines how a column is read; this module reports errors in a record. It checks
+integers without a unit once in each split, because seconds treated as milliseconds would make windows
+in January 1970.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _MICROSECONDS = 10**14
 
 
 def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
-    """The event times of the rows. `first` says that they are the first of their split.
+    """Return the event times of the rows. `first` is True for the first rows of their split.
 
-    Raises InputError for a row without a time, or with one that is none.
+    Raises InputError for a row without a time, or with an invalid one.
     """
     on = watermark.column.name
     column = batch.column(on)

@@ -1,13 +1,12 @@
-"""Ingestion time: the event time of a row is when its source read it.
+"""Ingestion time: the event time of a row is the time at which its source read it.
 
-Requirement: one clock for all splits of a subtask, and it never goes back. A row gets its time as it is
-read, so no row is read later with an earlier one. Event time has therefore come as far as the clock,
-less one, whatever the splits give: none of them holds it back, and no row is late.
+Requirement: all splits of a subtask use one clock, and it never goes back. A row gets its time when it
+is read, so no later row has an earlier time. The watermark is therefore the clock less one, independent
+of the splits' rows. No split holds it back, and no row is late.
 
-How far the clock has come is state. A restored job may read it on another machine, whose clock is
-behind; it goes on from where the clock was, as operators behind the source have seen that time.
-Rows behind the checkpoint are read again, with new times: each row still counts once, in the window of
-its newest time.
+The latest clock reading is state. A restored job may run on another machine, whose clock is slower. It
+continues from the stored reading, because downstream operators have seen that time. Rows after the
+checkpoint are read again, with new times. Each row still counts once, in the window of its newest time.
 
 ```python
 def build(env):

@@ -1,8 +1,8 @@
-"""`iterate`: the head of a loop. Rows come in by port 0, and come round by port 1.
+"""`iterate`: the head of a loop. New rows arrive at port 0, and feedback rows at port 1.
 
-It keeps nothing: rows on their way round lie at its input, and belong to checkpoints as rows in flight
-(docs/protocols/iterations.md). Where rounds are counted, it adds the column that says which one a row
-is in, counts it up as the row comes round, and lets no row go round more often.
+It keeps no state: feedback rows are at its input, and belong to checkpoints as rows in flight
+(docs/protocols/iterations.md). If iterations are counted, it adds a column with the number of a row's
+iteration, increments it for each feedback row, and drops rows beyond the limit.
 
 ```python
 def halve(numbers):

@@ -1,9 +1,9 @@
-"""Keys whose rows are taken back: behind the last one a key is gone, and begins with nothing when it
-comes again.
+"""Keys whose rows are retracted. When its last row is retracted, a key is removed. If the key arrives
+again, it starts without state.
 
-From a key's first row to the one behind which it has none is a *life* of the key. A batch may end
-several lives of a key: those behind the first run in slots of their own, behind those of all keys, and
-what the last one leaves becomes the key's.
+A *life* of a key lasts from its first row to the row after which it has no rows. A batch may end
+several lives of a key. Lives after the first use separate slots, after the slots of all keys. The state
+that the last life leaves becomes the key's state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Lives:
     """Lives of the keys of a batch."""
 
     def __init__(self, rows: Segments, counts: Ints, size: int) -> None:
-        """`counts` says how many rows its key has behind each row; `size` is above all slots."""
+        """`counts` is the number of rows that the key has after each row; `size` is above all slots."""
         ended = rows.gather(counts) == 0
         begins = np.zeros(rows.rows, np.bool_)
         begins[1:] = ended[:-1]
@@ -32,7 +32,7 @@ class Lives:
         self.further: Ints = np.arange(size, size + int(number[-1]))
         """The slots of the lives that are not the first."""
         self.left_in: Ints = last[moved]
-        """Those whose keys are there yet when the batch ends, """
+        """Slots of later lives whose keys still exist when the batch ends, """
         self.left_to: Ints = rows.slots[moved]
         """and the slots of these keys."""
         self.gone: Ints = rows.slots[gone]

@@ -1,12 +1,12 @@
-"""`lookup`: each row with the columns that a system outside has for its key.
+"""`lookup`: adds to each row the columns that an external system has for its key.
 
-A batch is looked up while it waits at the input, beside those before it, and rows keep their order.
-Of a batch the distinct keys are asked for; what a cache still has is not. A row whose key is null, or
-has no row outside, gets nulls (`how="left"`), or goes (`how="inner"`); one whose key has several rows
-becomes several.
+A batch is looked up while it waits at the input, concurrently with earlier batches, and rows keep their
+order. The operator requests the distinct keys of a batch that are not cached. If a row's key is null,
+or has no external row, the row gets nulls (`how="left"`) or is dropped (`how="inner"`). A row whose key
+has several external rows becomes several rows.
 
-What was looked up is no state: a row that is not given on yet lies at the input, is part of the
-checkpoint as such, and is looked up again after a restore.
+Results are not state: a row that is not emitted yet is still at the input. It is part of the checkpoint
+there, and is looked up again after a restore.
 
 ```python
 check_example(
@@ -81,7 +81,7 @@ class LookupSpec(OperatorSpec):
     """New columns, each with that of the lookup."""
     how: Literal["left", "inner"]
     cache_for_ms: int
-    """How long a result is cached; 0: only for the rows that wait for it."""
+    """Duration for which a result is cached; 0: only for the rows that wait for it."""
     cache_keys: int
     """For how many keys at the most."""
     retry_for_ms: int

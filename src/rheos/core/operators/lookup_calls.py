@@ -1,12 +1,12 @@
-"""How an operator asks a system outside for rows by key: one call at a time, again where it fails, and
-not for what is still known.
+"""Requests of an operator for rows of an external system by key. It makes one call at a time, retries
+failed calls, and requests no cached keys.
 
-What waits while a call is under way goes together with the next one: so the calls become larger where
-the system is slower, and a key is asked for once in each.
+Keys that wait while a call is in progress go together into the next call. So calls become larger if the
+system is slower, and each call requests a key once.
 
     waiting call ──no call under way──> under way ──answered──> done
                                             │  ^
-                                       failed  └── back-off, as long as `retry_for_us`; then the error
+                                       failed  └── back-off, for up to `retry_for_us`; then the error
 """
 
 from __future__ import annotations

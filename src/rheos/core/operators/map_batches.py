@@ -92,10 +92,11 @@ class MapBatchesSpec(OperatorSpec):
 
 
 class MapBatchesOperator(RichFunctionOperator):
-    """Hands the visible columns to the user's function, and checks what it gives.
+    """An operator that passes the visible columns to the user's function, and checks its result.
 
-    The function gives the declared columns, in any order, of the declared types or of numbers that
-    fit them. With event time it gives a row for each row: the hidden columns are put beside them.
+    The function returns the declared columns, in any order, with the declared types or with numbers
+    that fit them. With event time it returns one row per input row, and the operator adds the hidden
+    columns.
     """
 
     def __init__(self, ctx: OperatorContext, spec: MapBatchesSpec) -> None:

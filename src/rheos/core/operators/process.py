@@ -136,7 +136,7 @@ class ProcessSpec(OperatorSpec):
 
 
 def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
-    """What calls the function, by the form that it is written in."""
+    """Return the core that calls the function, according to the function's form."""
     if isinstance(spec.fn, KeyedBatchFunction):
         return BatchCore(ctx, spec)
     if compiled_mark(spec.fn) is not None:

@@ -28,7 +28,7 @@ class ProcessCore(ABC):
     """The subtask's own copy."""
     codec: KeyCodec
     codecs: Sequence[KeyCodec]
-    """Of each keyed port."""
+    """The codec of each keyed port."""
     backend: KeyedStateBackend
     timers: TimerService
     watermark_ms: int

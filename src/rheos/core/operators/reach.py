@@ -18,13 +18,13 @@ from rheos.core.times import Times
 
 
 class Reach(ABC):
-    """Of all splits of one subtask, by their ids."""
+    """Event-time progress of all splits of one subtask, by split id."""
 
     period_ms: int | None = None
-    """How often `look` and `periodic` are called."""
+    """Interval at which `look` and `periodic` are called."""
     clock_ms: int | None = None
-    """How far the clock has come, where event time goes by it: then that holds for all splits alike,
-    and nothing else that is known of one counts. None where rows say it."""
+    """The latest clock reading, if event time follows the clock; None if rows determine event time. The
+    reading applies to all splits alike, and overrides everything else known of a split."""
 
     def __init__(self, watermark: Watermark | None) -> None:
         self._watermark = watermark
@@ -37,18 +37,18 @@ class Reach(ABC):
 
     @abstractmethod
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
-        """What each of the next rows of a split reaches; `times` are their event times."""
+        """Return the reach of each of the next rows of a split; `times` are their event times."""
 
     def look(self) -> None:
         """Time has passed. Before `periodic` is asked of each split."""
 
     def periodic(self, split: str, now_ms: int) -> int:
-        """What the split reaches as time passes."""
+        """Return the reach of the split as time passes."""
         return MIN_TIMESTAMP_MS
 
     def restore(self, restored: Restored) -> None:
         """Before all else."""
 
     def parts(self, splits: Iterable[str]) -> list[SnapshotPart]:
-        """What is kept of those splits."""
+        """Return the snapshot parts of those splits."""
         return []

@@ -1,4 +1,4 @@
-"""What operators share that call the user's function per record: errors with the record, outputs."""
+"""Shared code of operators that call the user's function per record: errors and outputs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
 
 
 class Located(Protocol):
-    """What is named in an error, and where it was written."""
+    """An object that an error names, with the line where it was written."""
 
     @property
     def site(self) -> Site: ...
@@ -82,7 +82,8 @@ class Located(Protocol):
 def user_error(
     ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
 ) -> RheosError:
-    """What the user's function raised, at the user's own line, with record and key."""
+    """Return the error that the user's function raised, with the user's line, the record and the
+    key."""
     frames = _user_frames(error)
     site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)

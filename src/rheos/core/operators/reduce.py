@@ -1,4 +1,4 @@
-"""`reduce`: combines the records of a key, one by one; each input gives the combined record so far.
+"""`reduce`: combines the records of a key, one by one, and emits the combined record for each input.
 
 ```python
 check_example(
@@ -92,9 +92,10 @@ class ReduceSpec(OperatorSpec):
 
 
 class ReduceOperator(KeyedStateOperator):
-    """State is the combined record of each key. The first record of a key is given as it is.
+    """An operator whose state is the combined record of each key. It emits a key's first record
+    unchanged.
 
-    The function may change its first argument and give it back.
+    The function may change its first argument and return it.
     """
 
     def __init__(self, ctx: OperatorContext, spec: ReduceSpec) -> None:
@@ -147,7 +148,7 @@ class ReduceOperator(KeyedStateOperator):
             add(combined)
 
     def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
-        """What the function gave, as a record of the stream. Raises UserFunctionError."""
+        """Return the function's result as a record of the stream. Raises UserFunctionError."""
         record = self._record
         if record is not None and isinstance(combined, record):
             return combined

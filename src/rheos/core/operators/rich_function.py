@@ -14,7 +14,7 @@ from rheos.core.operators.runtime_context import RuntimeContext, opening
 
 
 class RichFunctionOperator(Operator):
-    """Opens and closes the function, and says how far event time has come."""
+    """An operator that opens and closes the function, and passes it the event-time progress."""
 
     def __init__(self, ctx: OperatorContext, fn: Any) -> None:
         super().__init__(ctx)

@@ -68,7 +68,7 @@ from rheos.core.state.key_groups import refuse_null_keys
 
 
 def rows_by_time(ctx: OperatorContext, order: Order, *, in_batch: bool = False) -> RowsByTime | None:
-    """Where the rows of the keyed ports wait; None where they come as they arrive."""
+    """Return the buffer for the rows of the keyed ports; None if they are processed on arrival."""
     if order == "event_time":
         return RowsByTime(ctx)
     timed = all(TS in port.schema.names for port in _keyed(ctx.ports))
@@ -76,7 +76,7 @@ def rows_by_time(ctx: OperatorContext, order: Order, *, in_batch: bool = False) 
 
 
 def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
-    """What is kept of the rows that wait."""
+    """Return the state shapes of the buffered rows."""
     shapes: dict[str, StateShape] = {}
     for number, port in enumerate(_keyed(ports)):
         rows, behind = _states(number)

@@ -113,7 +113,7 @@ def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schem
 
 
 class RunningStateOperator(Operator):
-    """What operators share that keep cells of aggregates by key, in memory or on disk."""
+    """Base of operators that keep cells of aggregates by key, in memory or on disk."""
 
     state: RunningState | DiskRunningState
     """The one called STATE."""

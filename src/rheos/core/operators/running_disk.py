@@ -60,7 +60,7 @@ class DiskRunningState:
         return self._database
 
     def __len__(self) -> int:
-        """How many keys are in memory."""
+        """Return the number of keys in memory."""
         return len(self._newer) + len(self._older)
 
     def open(self, database: Database) -> bool:
@@ -73,7 +73,7 @@ class DiskRunningState:
         return True
 
     def stored(self, database: Database) -> Iterator[pa.Table] | None:
-        """What a database has of it, whatever its columns; None where it has nothing."""
+        """Return the stored tables of a database, with any columns; None if nothing is stored."""
         found = PackedEntries.stored(database, self.name, len(self._of.keys))
         return None if found is None else found.tables(database, self._groups)
 
@@ -105,7 +105,7 @@ class DiskRunningState:
         return self._newer.run(slots, batch)
 
     def value(self, name: str, at: Ints, kind: pa.DataType) -> pa.Array:
-        """What an aggregate is now at these slots; `kind` is its `running_type`."""
+        """Return the current value of an aggregate at these slots; `kind` is its `running_type`."""
         return self._newer.value(name, at, kind)
 
     def _bring_in(self, slots: Ints) -> None:

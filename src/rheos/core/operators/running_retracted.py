@@ -25,9 +25,9 @@ class RowsWithValues:
     batch: Segments
     """All rows of the batch, by key."""
     places: Ints
-    """Which of them these are."""
+    """Positions of these rows in the batch."""
     keys: Sequence[pa.Array]
-    """Of these rows, as what follows."""
+    """Keys of these rows. The fields below also refer to these rows."""
     values: pa.Array
     signs: Ints
     """-1 where a row is taken back."""

@@ -128,7 +128,7 @@ class RunningState:
         self._cells = {name: _cell(agg, of.schema) for name, agg in of.aggregates.items()}
         self._changed = np.zeros(64, dtype=np.bool_)
         self._gone = 0
-        """How many keys have gone since those that are there were counted, at the most."""
+        """Upper bound on the number of keys removed since the existing keys were last counted."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -146,7 +146,7 @@ class RunningState:
         return slots
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """Takes a batch in, and gives the aggregates after each of its rows. Raises SumTooLarge."""
+        """Process a batch, and return the aggregates after each of its rows. Raises SumTooLarge."""
         counter = self._counted_by
         if counter is None and batch.num_rows <= ONE_BY_ONE_ROWS:
             return self._run_few(slots, batch)
@@ -220,7 +220,7 @@ class RunningState:
         return has_rows if at is None else at[has_rows]
 
     def value(self, name: str, at: At, kind: pa.DataType) -> pa.Array:
-        """What an aggregate is now at these slots; `kind` is its `running_type`."""
+        """Return the current value of an aggregate at these slots; `kind` is its `running_type`."""
         parts = {part: frozen() for part, frozen in self._cells[name].freeze(at).items()}
         return self._of.aggregates[name].running_value(parts, kind)
 

@@ -47,7 +47,7 @@ class Counter:
 
     @property
     def value(self) -> int:
-        """What this subtask has counted since the attempt began."""
+        """Return the count of this subtask since the attempt began."""
         return self._counts[self._name]
 
 
@@ -78,7 +78,7 @@ class Accumulator:
 
     @property
     def value(self) -> Accumulated:
-        """What this subtask has added since the attempt began."""
+        """Return the sum, count and extremes of this subtask since the attempt began."""
         return Accumulated(self._n, bounded(self._total), self._least, self._most)
 
 
@@ -135,7 +135,7 @@ class RuntimeContext:
 
     @property
     def attempt(self) -> int:
-        """How often the job was started, with restarts: 1 the first time."""
+        """Return the number of times the job was started, including restarts: 1 the first time."""
         return int(self._ctx.attempt)
 
     @property
@@ -217,7 +217,8 @@ def _checked(name: str) -> str:
 
 
 def read_gauge(ctx: OperatorContext, name: str, read: Callable[[], float]) -> float:
-    """What a gauge shows. Raises the error of the user's function, or of what it gave."""
+    """Return the value of a gauge. Raises an error if the user's function fails or its result is
+    invalid."""
     try:
         return float(read())
     except UserRaised as error:

@@ -47,7 +47,7 @@ class SingleRow:
         self._value = self._by_polars(expr) if tree is None else self._compiled(tree)
 
     def value(self, values: Values) -> Any:
-        """Of the row with these values; None where it is null."""
+        """Return the result for the row with these values; None if it is null."""
         return self._value(values)
 
     def _compiled(self, tree: Tree) -> Compute:

@@ -34,11 +34,11 @@ class SourceAlignment:
         self._max_drift_ms = max_drift_ms
         self._bound_ms = bound_ms
         self._slowest_ms: int | None = None
-        """Of all subtasks, as far as this one has heard."""
+        """Watermark of the slowest split of all subtasks, as last reported to this one."""
         self._furthest_ms = MAX_TIMESTAMP_MS
 
     def align(self, slowest_ms: int | None) -> None:
-        """Where the slowest split of all subtasks is."""
+        """Set the watermark of the slowest split of all subtasks."""
         self._slowest_ms = slowest_ms
 
     def reached_ms(self) -> int | None:
@@ -52,7 +52,7 @@ class SourceAlignment:
         return min(marks, default=None)
 
     def look(self) -> None:
-        """How far splits may be read now."""
+        """Update the limit up to which splits may be read now."""
         known = [mark for mark in (self.reached_ms(), self._slowest_ms) if mark is not None]
         self._furthest_ms = min(known) + self._max_drift_ms if known else MAX_TIMESTAMP_MS
 

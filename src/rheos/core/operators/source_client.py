@@ -27,9 +27,9 @@ class ClientNotices:
         self._io = io
         self._count = count
         self._held: dict[CheckpointId, Mapping[str, bytes]] = {}
-        """What the snapshots hold of checkpoints that are not known to be in the log."""
+        """Positions in snapshots of checkpoints that are not known to be in the log."""
         self._due: Mapping[str, bytes] | None = None
-        """Of the newest notice, until it is submitted."""
+        """Positions of the newest notification, until it is submitted."""
         self._running: Completion[None] | None = None
         self._submitted: Mapping[str, bytes] | None = None
         self._taken: Mapping[str, bytes] | None = None

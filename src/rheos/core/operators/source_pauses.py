@@ -1,4 +1,4 @@
-"""How long a subtask of a source has received no row, and how long its pauses were, for its metrics."""
+"""The time since a source subtask last received a row, and its longest pause, for its metrics."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NO_ORDER = -1
 
 
 def split_number(id: str) -> int:
-    """What stands for a split in `__split`: the same in every run."""
+    """Return the number of a split in `__split`, which is the same in every run."""
     return int.from_bytes(blake2b(id.encode(), digest_size=7).digest())
 
 
@@ -56,7 +56,7 @@ class SplitState:
         self.before = before
         """Its watermark before its first row, and while it waits."""
         self.position: bytes | None = None
-        """Where to begin, until it is open; where it ended, once it is finished."""
+        """Start position until the split is open; end position once it is finished."""
         self.max_ts = MIN_TIMESTAMP_MS
         self.advanced_us: int | None = None
         """When that rose last, or the split was opened; None before."""

@@ -18,7 +18,7 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.state.unkeyed import UnkeyedStates
 
 Takes = Sequence[tuple[str, type | None]]
-"""Of each port: the function's method that is called for its rows, and the class of its records."""
+"""For each port, the function's method that is called for its rows, and the class of its records."""
 
 
 Form: TypeAlias = Literal["process", "flat_map", "map"]

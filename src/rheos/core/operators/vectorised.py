@@ -207,14 +207,14 @@ class BatchCore(ColumnarCore):
 
 
 def _each(given: Any) -> Iterator[Any]:
-    """What a function gave: nothing, one thing, or an iterable of them."""
+    """Return an iterator over a function's result: nothing, one item, or an iterable of items."""
     if given is None:
         return iter(())
     return iter(given) if hasattr(given, "__iter__") and not isinstance(given, dict) else iter((given,))
 
 
 def _arrow_table(given: Any) -> pa.Table:
-    """What was emitted. Raises what Polars and Arrow raise where it makes no table."""
+    """Return the emitted rows as a table. Raises a Polars or Arrow error if that is not possible."""
     if isinstance(given, pa.Table):
         return given
     if isinstance(given, pa.RecordBatch):
