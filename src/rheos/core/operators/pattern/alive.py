@@ -27,7 +27,7 @@ class MatchNode:
         self.before = before
 
     def chain(self) -> Iterator[MatchNode]:
-        """The nodes of the match, the last first."""
+        """Yield the nodes of the match, the last one first."""
         node: MatchNode | None = self
         while node is not None:
             yield node
@@ -39,7 +39,7 @@ class MatchNode:
 
 
 def events_of(last: Iterable[MatchNode]) -> set[int]:
-    """The numbers of the rows in the chains that end with these nodes."""
+    """Return the numbers of the rows in the chains that end with these nodes."""
     seen: set[int] = set()
     events: set[int] = set()
     for each in last:

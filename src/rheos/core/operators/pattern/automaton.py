@@ -278,7 +278,7 @@ class _Compiler:
         return automaton
 
     def _repeats(self, name: str) -> bool:
-        """Whether a step may take several rows, at one of its places or at all of them."""
+        """Return whether a step may take several rows, at one of its positions or at all of them."""
         repeated = zip(self._steps, self._pattern.repeated(), strict=True)
         of_places = [repeats for step, repeats in repeated if step.name == name]
         return len(of_places) > 1 or any(of_places)
@@ -513,7 +513,7 @@ class _Compiler:
         )
 
     def _implied(self, edge: PatternEdge, other: int) -> bool:
-        """Whether each row that the edge takes fulfils the other condition."""
+        """Return whether each row that the edge takes fulfils the other condition."""
         return other == edge.condition or not self._conditions[other]
 
     def _why(self, step: PatternStep) -> str:

@@ -48,7 +48,7 @@ class ConditionBits:
         self._expressions = RowExpressions(exprs, columns)
 
     def of(self, batch: Batch) -> Bits:
-        """For each row the bits of the conditions whose expressions hold, and EVERY."""
+        """Return for each row the bits of the conditions whose expressions hold, and EVERY."""
         bits: Bits = np.full(batch.num_rows, EVERY, np.uint64)
         if not batch.num_rows:
             return bits

@@ -48,7 +48,7 @@ _NEVER: Ways = ()
 
 
 def never_holds(exprs: Iterable[pl.Expr]) -> bool:
-    """Whether there is no row for which all of these conditions hold."""
+    """Return whether no row can fulfil all of these conditions."""
     ways = _UNKNOWN
     for expr in exprs:
         tree = tree_of(expr)
@@ -127,7 +127,7 @@ def _compared(left: Tree, op: str, right: Tree) -> Claim | None:
 
 
 def _excluded(way: Sequence[Claim]) -> bool:
-    """Whether its claims exclude each other."""
+    """Return whether the claims of a way exclude each other."""
     by_column: dict[str, list[Claim]] = {}
     for claim in way:
         by_column.setdefault(claim.column, []).append(claim)

@@ -40,7 +40,7 @@ class MatchedRows:
         return taken(self._parts, np.searchsorted(self._numbers, numbers), columns)
 
     def keep(self, numbers: Numbers) -> None:
-        """Drops all rows but these, whose numbers rise."""
+        """Drop all rows except these, whose numbers are ascending."""
         rows = self.take(numbers, self.schema.names)
         self._numbers = numbers
         self._parts = [(0, rows)] if len(numbers) else []

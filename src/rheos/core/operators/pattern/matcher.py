@@ -109,7 +109,7 @@ class Matcher:
     def _moved(
         self, partial: Partial, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
     ) -> None:
-        """Adds what a partial match becomes by a row."""
+        """Advance a partial match by a row, and add the results."""
         node, began, since_ms = partial.node, partial.began, partial.since_ms
         left: list[PatternEdge] = []
         changed = False

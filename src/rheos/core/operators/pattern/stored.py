@@ -60,7 +60,7 @@ class FrozenKey(NamedTuple):
 def stored(
     keys: Sequence[pa.Array], alive: Sequence[FrozenKey], kept: MatchedRows, max_parallelism: int
 ) -> pa.Table:
-    """The table of these keys; pure."""
+    """Return the table of these keys. The function is pure."""
     events: list[int] = []
     lengths: list[int] = []
     nodes, partials, found = [], [], []

@@ -100,11 +100,12 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
-        """For each pane, the first of its window ends > `above`, and how many follow up to `upto`."""
+        """Return for each pane its first window end after `above`, and the number of ends up to
+        `upto`."""
 
     @abstractmethod
     def ends(self, first: Ints, count: Ints) -> tuple[Ints, Ints]:
-        """The window ends that `due` means, and for each the number of its pane."""
+        """Return the window ends that `due` describes, and for each end the number of its pane."""
 
     @abstractmethod
     def last_end(self, slices: Ints) -> Ints:
@@ -162,7 +163,7 @@ class MergingWindows(Windows):
 
 
 def progressions(first: Ints, count: Ints, step: int) -> tuple[Ints, Ints]:
-    """The terms first[i] + k * step for k < count[i], and for each the i it comes from."""
+    """Return the terms first[i] + k * step for k < count[i], and for each term its i."""
     owner = np.repeat(np.arange(len(first)), count)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
     return first[owner] + nth * step, owner

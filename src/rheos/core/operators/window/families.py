@@ -56,11 +56,11 @@ class Family(ABC):
     undecided: UndecidedRows | None = None
 
     def decided(self, watermark: int) -> Iterator[Decided]:
-        """The rows that have waited for this watermark."""
+        """Return the rows that have waited for this watermark."""
         return iter(())
 
     def wait(self, batch: Batch, purged_through: int) -> None:
-        """Keeps rows of which it is not known whether they are late."""
+        """Buffer rows that may turn out to be late."""
         raise AssertionError("rows of these windows are late, or they are not")
 
 
@@ -121,7 +121,7 @@ class MergingFamily(Family):
 def family_of(
     windows: Windows, keys: Sequence[str], memory: MemoryBudget, port: PortType, lateness_ms: int
 ) -> Family:
-    """The parts for a kind of window."""
+    """Return the parts for a kind of window."""
     match windows:
         case FixedWindows():
             return FixedFamily(windows, keys, memory)

@@ -86,7 +86,7 @@ class FixedPanes(PaneStore):
         return frames
 
     def purge(self, last_end: int) -> None:
-        """Drops the panes that no window ending after `last_end` takes."""
+        """Drop the panes that no window ending after `last_end` contains."""
         self._settled = self._purged(self._settled, last_end)
         self._fresh = self._purged(self._fresh, last_end)
 

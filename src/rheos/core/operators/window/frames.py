@@ -23,7 +23,7 @@ KEY_GROUP = "key_group"
 
 
 def key_names(keys: Sequence[str]) -> list[str]:
-    """The names of key columns in frames."""
+    """Return the names of key columns in frames."""
     return [KEY + key for key in keys]
 
 
@@ -41,7 +41,7 @@ def frame_of(
 
 
 def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
-    """The key columns of a batch under new names (new to old)."""
+    """Return the key columns of a batch under new names (new to old)."""
     arrays = [_plain(batch.column(old)) for old in keys.values()]
     return _by_value(polars_frame(pa.RecordBatch.from_arrays(arrays, names=list(keys))))
 

@@ -59,16 +59,17 @@ class WindowGrid(FixedWindows):
         return f"windows of {self.size} ms every {self.slide} ms, offset {self.offset} ms"
 
     def slice_of(self, ts: IntOrInts) -> IntOrInts:
-        """The start of the slice that holds the timestamp."""
+        """Return the start of the slice that contains the timestamp."""
         return (ts - self.offset) // self.slice * self.slice + self.offset
 
     def first_end(self, slice_start: IntOrInts) -> IntOrInts:
-        """The end of the first window that holds the slice, where one does."""
+        """Return the end of the first window that contains the slice, if one does."""
         behind = (slice_start - self.size - self.offset) // self.slide + 1
         return behind * self.slide + (self.offset + self.size)
 
     def last_end(self, slice_start: IntOrInts) -> IntOrInts:
-        """The end of the last window that holds the slice; before `first_end` where none does."""
+        """Return the end of the last window that contains the slice; before `first_end` if no window
+        does."""
         return (slice_start - self.offset) // self.slide * self.slide + (self.offset + self.size)
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:

@@ -46,7 +46,7 @@ def all_meet(frame: pl.DataFrame) -> bool:
 
 
 def joined(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The rows, each with the pane of all rows of the frame that are one window with it."""
+    """Return the rows, each with the pane of all rows of the frame in the same window."""
     if frame.height < 2:
         return frame
     if all_meet(frame):
@@ -73,7 +73,7 @@ def windows_of(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, 
 
 
 def containing(rows: pl.DataFrame, windows: pl.DataFrame, keys: Sequence[str]) -> Ints:
-    """For each row with a pane, the number of the window that it is in; -1 where it is in none."""
+    """Return for each row with a pane the number of its window, or -1 if it is in no window."""
     opened = rows[OPEN_FROM].to_numpy()
     return covering(rows, opened, opened, windows, keys)
 
@@ -101,7 +101,7 @@ def covering(
 
 
 def _codes(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
-    """A number for each row, by its key: that of the first row with it."""
+    """Return a number for each row that identifies its key: that of the first row with the key."""
     numbered = frame.select(keys).with_row_index(_NUMBER)
     return numbered.select(pl.col(_NUMBER).first().over(keys)).to_series().to_numpy().astype(np.int64)
 
@@ -117,7 +117,7 @@ def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
 
 
 def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
-    """The order in which rows of one window follow each other, and where in it windows begin."""
+    """Return an order in which rows of one window are adjacent, and where windows begin in it."""
     if not frame.height:
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing
@@ -135,14 +135,14 @@ def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
 
 
 def _numbers(order: Ints, begin: Ints) -> Ints:
-    """For each row the number of its window."""
+    """Return for each row the number of its window."""
     numbers = np.empty(len(order), dtype=np.int64)
     numbers[order] = np.repeat(np.arange(len(begin)), np.diff(begin, append=len(order)))
     return numbers
 
 
 def _panes(frame: pl.DataFrame, order: Ints, begin: Ints) -> dict[str, Ints]:
-    """The panes of windows, from those of their rows."""
+    """Return the panes of windows, computed from those of their rows."""
     if not len(begin):
         return dict.fromkeys((OPEN_TO, OPEN_FROM, FIRST), begin)
     return {

@@ -127,13 +127,13 @@ class MergingPanes(PaneStore):
         return cut(self._memory.places, self._memory.parts(size_bytes, rows))
 
     def has(self, above: int, upto: int) -> bool:
-        """Whether there are panes that end after `above`, `upto` at the latest."""
+        """Return whether panes exist that end after `above` and at or before `upto`."""
         if any(np.diff(_bounds(segment, above, upto))[0] for segment in self):
             return True
         return self._newest is not None and bool(len(self._newest.ending(above, upto)))
 
     def ending(self, above: int, upto: int, places: range | None) -> list[pl.DataFrame]:
-        """The rows of panes that end after `above`, `upto` at the latest."""
+        """Return the rows of panes that end after `above` and at or before `upto`."""
         found = self._of_newest(lambda panes: panes.ending(above, upto), places)
         for segment in self:
             begin, stop = _bounds(segment, above, upto)
@@ -144,7 +144,8 @@ class MergingPanes(PaneStore):
     def of_keys(
         self, keys: pl.DataFrame, places: range | None, upto: int | None = None
     ) -> pl.DataFrame:
-        """The rows of these keys; where it is given, of panes that end at `upto` at the latest."""
+        """Return the rows of these keys. If `upto` is passed, only those of panes that end at or before
+        it."""
         frames = self._of_newest(lambda panes: panes.of_keys(keys, upto), places)
         for segment in self:
             stop = len(segment.firsts) if upto is None else _bounds(segment, upto, upto)[0]
@@ -159,7 +160,7 @@ class MergingPanes(PaneStore):
     # --- what is over ---------------------------------------------------------------------------------
 
     def take(self, upto: int) -> TakenRows:
-        """Takes the rows of panes that end at `upto` at the latest out of the store."""
+        """Remove the rows of panes that end at or before `upto` from the store, and return them."""
         taken = []
         for segments in (self._settled, self._fresh):
             left = []
@@ -175,7 +176,7 @@ class MergingPanes(PaneStore):
         return TakenRows(taken, ended, self._keys)
 
     def drop(self, upto: int) -> None:
-        """Drops the same rows. Only while no key has two panes."""
+        """Drop the same rows. Call this only while no key has two panes."""
         assert self.one_of_each_key
         self._drop_newest(upto)
 

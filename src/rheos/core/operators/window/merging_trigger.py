@@ -45,7 +45,7 @@ class LookedUp:
 
     @classmethod
     def alone(cls, keys: Sequence[str], rows: pl.DataFrame) -> LookedUp:
-        """Each row is a window by itself."""
+        """Return the look-up of rows that are each a window of their own."""
         named = {OPEN_FROM: OPEN_FROM, OPEN_TO: END, FIRST: START}
         windows = rows.select(*keys, *named).rename(named)
         return cls(keys, windows, rows, np.arange(rows.height), are_merged=True)
@@ -65,7 +65,7 @@ class LookedUp:
         return self._named(self.rows, self.owners, there, named)
 
     def of_others(self, rows: pl.DataFrame, windows: Mask, named: Mapping[str, str]) -> pl.DataFrame:
-        """Rows of another store that are in some windows, as `_named`."""
+        """Return the rows of another store that are in some windows, as `_named` does."""
         owners = containing(rows, self.windows, self.keys)
         return self._named(rows, owners, (owners >= 0) & windows[owners], named)
 

@@ -134,7 +134,7 @@ class NewestPanes:
         return None if self._largest_sum(given, rows) > _LARGE else given
 
     def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> AnySlots:
-        """The slots of the rows' keys, with room in the columns."""
+        """Return the slots of the rows' keys, and make room for them in the columns."""
         keys = [arrow_column(frame[name]) for name in self._keys]
         if self._index is None:
             self._index = KeyIndex([key.type for key in keys])
@@ -153,14 +153,14 @@ class NewestPanes:
         return slots
 
     def _met(self, slots: AnySlots, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Mask, Mask]:
-        """For each row, whether its key has a pane, and whether they are one window."""
+        """Return for each row whether its key has a pane, and whether both form one window."""
         ends = self._columns[OPEN_TO][slots]
         there = ends != _NONE
         opened = self._columns[OPEN_FROM][slots]
         return there, there & (given[OPEN_FROM] <= ends) & (given[OPEN_TO] >= opened)
 
     def _begin(self, slots: AnySlots, ends: Ints) -> None:
-        """Makes room for panes that end there, or later."""
+        """Make room for panes that end at or after this time."""
         numbers = np.arange(len(slots))
         self._marks[slots] = numbers
         self.rows += int(np.count_nonzero(self._marks[slots] == numbers))
@@ -185,7 +185,7 @@ class NewestPanes:
     # --- rows out -----------------------------------------------------------------------------------
 
     def ending(self, above: int, upto: int) -> Slots:
-        """The slots of panes that end after `above`, `upto` at the latest."""
+        """Return the slots of panes that end after `above` and at or before `upto`."""
         found = []
         for block in np.flatnonzero(self._bounds <= upto).tolist():
             first = block * _BLOCK
@@ -206,7 +206,7 @@ class NewestPanes:
         return slots[(ends != _NONE) if upto is None else (ends <= upto)]
 
     def all(self) -> Slots:
-        """The slots of all panes."""
+        """Return the slots of all panes."""
         return np.flatnonzero(self._columns[OPEN_TO] != _NONE).astype(np.int32)
 
     def drop(self, slots: Slots) -> None:
@@ -217,7 +217,7 @@ class NewestPanes:
             self._forget_keys()
 
     def _forget_keys(self) -> None:
-        """Begins anew with the keys that have panes, where they are few among those that had."""
+        """Drop the keys without panes, if only few of the known keys have panes."""
         if self._index is None or len(self._index) <= max(_BLOCK, _SPARSE * self.rows):
             return
         left = self.take_all()
@@ -226,13 +226,13 @@ class NewestPanes:
             assert not rest, "panes of different keys, all of which were here"
 
     def take_all(self) -> pl.DataFrame:
-        """All panes; and no key is known any more."""
+        """Return all panes, and drop all keys."""
         taken = self.frame(self.all())
         self.clear()
         return taken
 
     def frame(self, slots: Slots) -> pl.DataFrame:
-        """The keys, panes and state of slots with panes."""
+        """Return the keys, panes and state of slots with panes."""
         assert self._index is not None, "slots are of keys that have come"
         at = pa.array(slots)
         keys = [column.take(at) for column in self._index.freeze()]

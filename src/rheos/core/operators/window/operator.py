@@ -146,7 +146,7 @@ class WindowAggregateOperator(WindowOperator):
             ) from None
 
     def _merged(self, table: AggregateTable, frames: list[pl.DataFrame]) -> pl.DataFrame:
-        """The state of each key and window."""
+        """Return the state of each key and window."""
         window = self._windows.window
         if len(window) > 1:
             return table.merge(frames, window)

@@ -46,7 +46,7 @@ class MemoryBudget:
     """Places of the subtask's keys."""
 
     def relieve(self, stores: Iterable[PaneStore]) -> None:
-        """Spills the largest segments where the stores take too much."""
+        """Spill the largest segments if the stores use too much memory."""
         if self.folder is None:
             return
         held = sum(store.memory_bytes for store in stores)
@@ -137,7 +137,7 @@ class PaneStore:
         self._taken: PartSize | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Adds rows, in any order of panes."""
+        """Add rows, in any order of panes."""
         if not frame.height:
             return
         if self._unmerged:
@@ -153,7 +153,7 @@ class PaneStore:
         return False
 
     def _compact(self, segments: list[Segment]) -> None:
-        """Merges segments of one level where there are enough of them."""
+        """Merge the segments of a level when it has enough of them."""
         levels = Counter(segment.level for segment in segments)
         full = [level for level, count in levels.items() if count >= FAN_IN]
         while full:
@@ -203,7 +203,7 @@ class PaneStore:
         return sum(segment.memory_bytes for segment in self._segments)
 
     def spill(self, segment: Segment, folder: SpillFolder) -> None:
-        """Moves a segment of the store to disk."""
+        """Move a segment of the store to disk."""
         for segments in (self._settled, self._fresh):
             for position, candidate in enumerate(segments):
                 if candidate is segment:
@@ -214,7 +214,7 @@ class PaneStore:
         return self._settled + self._fresh
 
     def clear(self) -> None:
-        """Drops all rows."""
+        """Drop all rows."""
         self._settled, self._fresh = [], []
 
     # --- snapshots --------------------------------------------------------------------------------
@@ -253,6 +253,6 @@ class PaneStore:
         return PanePart(segments, frames, self.pane, size, self._keys, self._memory)
 
     def force_full(self) -> None:
-        """The next part is to be a whole one."""
+        """Make the next part a full one."""
         self._taken = None
         self._chain.force_full()

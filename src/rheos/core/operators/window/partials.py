@@ -82,7 +82,7 @@ class Partials:
         return pa.RecordBatch.from_arrays(list(arrays.values()), schema=pa.schema(fields))
 
     def _lists(self, state: pl.DataFrame, columns: Sequence[str], totals: pl.DataFrame) -> pa.Array:
-        """The rows of a state, a list for each row of the totals."""
+        """Return the rows of a state, as a list for each row of the totals."""
         if totals.height == 1:
             ends = [0, state.height]
         else:
@@ -104,7 +104,7 @@ def listed(partials: pl.DataFrame, index: Sequence[str], name: str) -> pl.DataFr
 
 
 def _limbs(limbs: Mapping[tuple[str, int], np.ndarray], height: int) -> pa.Array:
-    """The limbs of exact sums, by column and bin: a list for each row."""
+    """Return the limbs of exact sums, by column and bin, as a list for each row."""
     names = pa.array([name for name, _ in limbs] * height, pa.string())
     bins = pa.array([bin for _, bin in limbs] * height, pa.int32())
     values = np.column_stack(list(limbs.values())).ravel() if limbs else np.zeros(0, np.int64)

@@ -113,7 +113,7 @@ class WindowProgress:
             )
 
     def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The restored rows that are of panes that were not purged after they were written."""
+        """Return the restored rows whose panes were not purged after the rows were written."""
         if not isinstance(self._windows, FixedWindows):
             # Each part is whole (`merging_panes`): what was purged is not in it.
             return frame
@@ -122,7 +122,7 @@ class WindowProgress:
         return frame if there.all() else frame.filter(pl.Series(there))
 
     def begin_anew(self) -> None:
-        """As if nothing had ever come."""
+        """Reset the progress, as if no row had arrived."""
         assert not self.lagging.groups, "what was restored has caught up"
         self.watermark = MIN_TIMESTAMP_MS
 
@@ -143,6 +143,6 @@ class Lagging:
                 self._keys.setdefault(through, []).append(found)
 
     def by_watermark(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The keys that have fired through each watermark, the lowest first."""
+        """Return the keys that have fired through each watermark, the lowest one first."""
         for through in sorted(self._keys):
             yield through, pl.concat(self._keys[through]).unique()

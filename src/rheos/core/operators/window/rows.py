@@ -33,7 +33,7 @@ class StoredRows:
         self.kinds = empty_frame(port.schema, self.columns).schema
 
     def batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """Rows as they came in, without their time."""
+        """Return rows as they arrived, without their time."""
         named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
         table = arrow_table(named).cast(self.schema)
         arrays = [column.combine_chunks() for column in table.columns]

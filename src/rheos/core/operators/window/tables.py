@@ -90,7 +90,7 @@ class AggregateTable(ABC):
 
     @abstractmethod
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The state of input rows; `by` names the columns of the pane that `rows` has."""
+        """Return the state of input rows; `by` names the pane columns of `rows`."""
 
     def combined(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """`partial`, with nothing in it that merging could leave out."""
@@ -106,12 +106,12 @@ class AggregateTable(ABC):
         the row of `frame`."""
 
     def kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
-        """The types of the columns of key and state, given a frame without rows."""
+        """Return the types of the columns of key and state, from a frame without rows."""
         made = self.stored(self.partial(nothing, ())).schema
         return {name: made[name] for name in (*self.keys, *self.required, *self.optional)}
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The frame with all columns that are stored."""
+        """Return the frame with all columns that are stored."""
         return frame
 
     @property
@@ -293,7 +293,7 @@ class TotalsTable(AggregateTable):
         return _carried(_without_zeros(made, large))
 
     def of_each(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame | None:
-        """The state of each row by itself, as `partial` has it; None where no arrays hold it."""
+        """Return the state of each single row, as `partial` does; None if arrays cannot hold it."""
         if not self._are_arrays:
             return None
         if any(may_be_beyond(rows[input_name(column)]) for column in self._integers):
@@ -325,7 +325,7 @@ class TotalsTable(AggregateTable):
         return np.add if name.startswith(_EXACT) else self._reduces.get(name)
 
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-        """The frames merged by key as arrays, where that can be."""
+        """Return the frames merged by key as arrays, if that is possible."""
         if not self._are_arrays:
             return None
         for column in self._integers:
@@ -414,7 +414,7 @@ class TotalsTable(AggregateTable):
         return self.stored(self._merged(kept, self.pane, [*self._merges]))
 
     def merge_limbs(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The limbs of the frames, a row for each that is not zero."""
+        """Return the limbs of the frames, with a row for each limb that is not zero."""
         index = [*self.keys, *self.pane]
         limbs = [frame[[*index, *_exact_columns(frame)]] for frame in frames]
         merged = self._merged(limbs, self.pane, [])
@@ -430,7 +430,7 @@ class TotalsTable(AggregateTable):
         )
 
     def limbs(self, frame: pl.DataFrame) -> dict[tuple[str, int], Ints]:
-        """The limbs of a frame: of each column and bin, one for each row."""
+        """Return the limbs of a frame: for each column and bin, one limb per row."""
         limbs: dict[tuple[str, int], Ints] = {}
         for name in _exact_columns(frame):
             column, _, position = name.removeprefix(_EXACT).rpartition(".")
@@ -635,7 +635,7 @@ class KeptTable(AggregateTable):
 
 
 def kept_name(most: Most | None) -> str:
-    """The name of the state of rows that are kept."""
+    """Return the name of the state with the kept rows."""
     if most is None:
         return KEPT
     return f"{KEPT}, {most.rows} {'smallest' if most.smallest else 'largest'}.{most.column}"
@@ -724,7 +724,7 @@ def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
 
 
 def _has_nan(values: pl.Series) -> bool:
-    """Whether a float is NaN."""
+    """Return whether a column of floats contains NaN."""
     if values.null_count() or not values.len():
         return bool(values.is_nan().any())
     return bool(np.isnan(values.to_numpy().max()))  # Several times faster than `is_nan().any()`.
@@ -764,7 +764,7 @@ def _limbs_of(frame: pl.DataFrame, column: str) -> exact_sum.Limbs:
 
 
 def _carried(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with the limbs of exact sums within what may be stored."""
+    """Return the frame with the limbs of exact sums in the range that may be stored."""
     large: dict[str, None] = {}
     for name in _exact_columns(frame):
         limb = frame[name].to_numpy()

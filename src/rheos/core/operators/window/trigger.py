@@ -23,7 +23,7 @@ class Firing(ABC):
         place of the pane."""
 
     def is_merged(self, store: PaneStore) -> bool:
-        """Whether these are one frame, in which each row has a window of its own."""
+        """Return whether these are one frame in which each row has a window of its own."""
         return False
 
 
@@ -42,4 +42,4 @@ class FiringRule(ABC):
 
     @abstractmethod
     def purge(self, last_end: int) -> None:
-        """Drops the windows that end at `last_end` or before it."""
+        """Drop the windows that end at or before `last_end`."""

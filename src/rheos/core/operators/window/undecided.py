@@ -68,7 +68,7 @@ class UndecidedRows:
         return self._merge(frames, self._windows.pane)
 
     def add(self, batch: Batch, purged_through: int) -> None:
-        """Keeps rows until the operator's watermark, now `purged_through`, passes their own."""
+        """Buffer rows until the operator's watermark, now `purged_through`, passes their own."""
         ts, wm = hidden_column(batch, TS), hidden_column(batch, WM)
         assert ts is not None, "windows have event time"
         own = np.full(len(ts), MIN_TIMESTAMP_MS) if wm is None else wm
@@ -79,7 +79,7 @@ class UndecidedRows:
         self.store.add(self._written([rows.hstack([pl.Series(_WM, own)])]))
 
     def decided(self, watermark: int, trigger: MergingTrigger) -> Iterator[Decided]:
-        """Decides on the rows whose watermark this one has passed."""
+        """Decide about the rows whose watermark this one has passed."""
         # Their pane is open at one time alone, their watermark + `_ahead_ms`.
         upto = watermark - 1 + self._ahead_ms
         if not self.store.has(EVER, upto):

@@ -95,7 +95,7 @@ class WindowOperator(Operator):
         return self._family.store(merge, reduce_of)
 
     def _stores(self) -> list[PaneStore]:
-        """All stores."""
+        """Return all stores."""
         undecided = self._family.undecided
         return [*self._contents(), *(() if undecided is None else (undecided.store,))]
 
@@ -103,23 +103,23 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _columns(self) -> Mapping[str, str]:
-        """The columns of the input that state is made of: their names in frames, and in the input."""
+        """Return the input columns that state consists of: their names in frames, and in the input."""
 
     @abstractmethod
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
-        """Adds rows to state. Returns a frame with the key and pane of each, or of each group."""
+        """Add rows to state. Return a frame with the key and pane of each row, or of each group."""
 
     @abstractmethod
     def _fire(self, firing: Firing) -> Iterator[Out]:
-        """The results of windows, in the order of their ends."""
+        """Yield the results of windows, in the order of their ends."""
 
     @abstractmethod
     def _contents(self) -> Iterable[PaneStore]:
-        """The stores of what is in windows."""
+        """Return the stores of the windows' contents."""
 
     @abstractmethod
     def _state_names(self) -> list[str]:
-        """The names of the states that together hold a whole pane."""
+        """Return the names of the states that together contain a whole pane."""
 
     @abstractmethod
     def _layouts(self) -> Iterable[PaneLayout]:
@@ -127,7 +127,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _restore(self, restored: Restored) -> None:
-        """Takes up what was written. It reads the tables of a state by `_restored_frames`."""
+        """Restore the written state. It reads the tables of a state with `_restored_frames`."""
 
     # --- rows -----------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class WindowOperator(Operator):
         return self._windows.assign(ts, wm, self._spec.lateness_ms, self._progress.watermark)
 
     def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
-        """Adds rows to their windows. Those that have fired fire again."""
+        """Add rows to their windows. Windows that have fired fire again."""
         rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
         fired_through = self._progress.watermark + 1 - self._held_ms
         waiting = self._waiting
@@ -176,7 +176,7 @@ class WindowOperator(Operator):
             self._memory.relieve(self._stores())
 
     def _decide(self, timestamp_ms: int) -> Iterator[Out]:
-        """Takes or diverts the rows that have waited for this watermark."""
+        """Take or divert the rows that have waited for this watermark."""
         for decided in self._family.decided(timestamp_ms):
             rows, assigned = decided.rows, decided.assigned
             if assigned is None:
@@ -225,7 +225,7 @@ class WindowOperator(Operator):
             self.ctx.count("late_purged", purged)
 
     def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
-        """Counts late rows, and emits them where they are wanted."""
+        """Count late rows, and emit them if the program has an output for them."""
         self._count_late(late, purged)
         tag = self._spec.late_tag
         if tag is None or tag not in self.ctx.outputs:
@@ -307,7 +307,7 @@ class WindowOperator(Operator):
         return parts
 
     def states(self) -> list[str]:
-        """The names of its keyed states, in the order in which `open` reads them."""
+        """Return the names of the operator's keyed states, in the order in which `open` reads them."""
         return [layout.state for layout in self._all_layouts()]
 
     def _all_layouts(self) -> list[PaneLayout]:
@@ -341,7 +341,7 @@ class WindowOperator(Operator):
                 self._add(undecided.store, frame.select(columns))
 
     def _add(self, store: PaneStore, rows: pl.DataFrame) -> None:
-        """Adds restored rows."""
+        """Add restored rows."""
         store.add(rows)
         self._memory.relieve(self._stores())
 
@@ -369,7 +369,8 @@ class WindowOperator(Operator):
         kinds: Mapping[str, pl.DataType],
         nullable: Container[str],
     ) -> Iterator[pl.Expr]:
-        """The columns that were written otherwise: narrower, or not at all where they may be null."""
+        """Return the columns that were written in another form: narrower, or missing if they may be
+        null."""
         for column, kind in kinds.items():
             if column in frame.columns:
                 if frame[column].dtype != kind:
@@ -380,7 +381,7 @@ class WindowOperator(Operator):
                 raise self._missing_state(state, column)
 
     def _note_restored(self, table: pl.DataFrame) -> None:
-        """Finds the keys of the groups that have to catch up, in a table of the index's state."""
+        """Find the keys of the groups that have to catch up, in a table of the index's state."""
         self._progress.lagging.note(table, self._keys)
 
     def _missing_state(self, state: str, column: str) -> UnrestorableError:

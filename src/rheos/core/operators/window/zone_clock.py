@@ -32,7 +32,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @cache
 def zone_clock(zone: str) -> ZoneClock:
-    """Returns the clock of a zone: one object for each zone of the process."""
+    """Return the clock of a zone. The process has one object for each zone."""
     return ZoneClock(zone)
 
 
@@ -47,7 +47,7 @@ class ZoneClock:
         self._known = _Changes.of([])
 
     def local(self, instants: Ints) -> Ints:
-        """Returns what the clock shows at these instants."""
+        """Return the local times at these instants."""
         folded, moved = _folded(instants)
         return folded + self._around(folded).offsets(folded) + moved
 

@@ -21,7 +21,7 @@ ROWS, TIMES, COMBINED = "rows", "times", "combined"
 class Contents(ABC):
     @abstractmethod
     def add(self, record: Any, timestamp: int | None) -> None:
-        """A record more."""
+        """Add a record."""
 
     @abstractmethod
     def elements(self) -> list[Element]:
@@ -31,15 +31,15 @@ class Contents(ABC):
 
     @abstractmethod
     def replace(self, elements: Sequence[Element]) -> None:
-        """Keeps these instead."""
+        """Replace the contents with these elements."""
 
     @abstractmethod
     def take(self) -> Any:
-        """All there is; nothing is left."""
+        """Return all elements, and leave the contents empty."""
 
     @abstractmethod
     def join(self, taken: Any) -> None:
-        """Adds what was taken elsewhere."""
+        """Add elements that were taken from other contents."""
 
     @abstractmethod
     def clear(self) -> None: ...

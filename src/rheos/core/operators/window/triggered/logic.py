@@ -95,7 +95,7 @@ class WindowLogic:
     # --- timers -----------------------------------------------------------------------------------
 
     def timer(self, timestamp: int, key: Any, window: Bounds, time: Time) -> Iterator[Out]:
-        """A timer of a key and window is due."""
+        """Handle a timer of a key and window that is due."""
         scope, merging = self.scope, self._parts.merging
         place: Bounds | None = window
         if merging is not None:

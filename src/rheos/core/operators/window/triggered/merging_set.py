@@ -71,7 +71,7 @@ class MergingSet:
         self._windows.value = list(windows)
 
     def drop(self, window: Bounds) -> None:
-        """The window is over."""
+        """Remove a window that has ended."""
         left = [known for known in self._windows.value or () if tuple(known[:2]) != window]
         if left:
             self._windows.value = left

@@ -178,7 +178,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         return found
 
     def _divert(self, batch: Batch, late: Ints, purged: int) -> Iterator[Out]:
-        """Counts late rows, and emits them where they are wanted."""
+        """Count late rows, and emit them if the program has an output for them."""
         self.ctx.count("late", len(late))
         if purged:
             self.ctx.count("late_purged", purged)

@@ -59,11 +59,11 @@ class WindowResults(ABC):
 
     @abstractmethod
     def add(self, fired: Fired, elements: Sequence[Element]) -> Iterator[Out]:
-        """A window fires with these."""
+        """Add the firing of a window with these elements."""
 
     @abstractmethod
     def flush(self) -> Iterator[Out]:
-        """All that is pending."""
+        """Emit all pending results."""
 
     def _out(self, batch: pa.RecordBatch, fired: Sequence[Fired]) -> Iterator[Out]:
         schema = self.ctx.outputs[MAIN].schema
@@ -198,7 +198,7 @@ class AggregateResults(WindowResults):
             ) from None
 
     def _shown(self, result: pl.DataFrame, fired: Sequence[Fired]) -> pa.RecordBatch:
-        """The rows as the output has them: a row for each of `fired`, in their order."""
+        """Return the output rows: a row for each of `fired`, in their order."""
         schema = self.ctx.outputs[MAIN].type.schema
         columns: list[pl.Series] = [
             result[inside].alias(key) for inside, key in zip(self._keys, self._ports_keys, strict=True)
