@@ -1,5 +1,5 @@
-"""`rheos bench`: runs a benchmark and prints its metrics; `rheos bench sql`: those of programs in SQL
-beside the same with the API."""
+"""`rheos bench`: runs a benchmark and prints its metrics. `rheos bench sql` compares SQL programs with
+the same programs written with the API."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ def chaos(
         command = [sys.executable, "-m", "rheos", "run", str(file)]
         for name, value in given.items():
             command += [name, str(value)]
-        # What was frozen must go on, and nothing may stay, also where this command is asked to end.
+        # Frozen processes must resume and no process may be left over, even if this command is asked
+        # to end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with links_to(links) as struck:
             passed_on, environment = redirected(struck, arguments, os.environ)

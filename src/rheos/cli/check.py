@@ -1,4 +1,4 @@
-"""`rheos check`: what becomes of a savepoint's state under a program, before that is deployed."""
+"""`rheos check`: checks whether a savepoint's state fits a program before that program is deployed."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Checked:
     plan: PhysicalPlan
     findings: Sequence[Finding]
     problems: Sequence[str]
-    """What keeps the program from the savepoint as a whole."""
+    """Problems that prevent the program from starting from the savepoint at all."""
     upgrade: Upgrade
-    """What the program and the command allow."""
+    """State changes that the program and the command line allow."""
     command: str
     """The file, its arguments and the savepoint, as the command has them."""
 
     @property
     def lost(self) -> list[Finding]:
-        """What would not be there afterwards, though nobody has allowed that."""
+        """State that would be lost although neither the program nor the command allows it."""
         return [
             finding
             for finding in self.findings
@@ -139,8 +139,11 @@ def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
 
 
 def _savepoint(directory: str) -> Savepoint:
-    """Raises CheckpointError where there is none, a file of it is missing or damaged, or it is of a
-    later version."""
+    """Return the savepoint in the directory.
+
+    Raises CheckpointError if the savepoint does not exist, if one of its files is missing or damaged,
+    or if a later version of Rheos wrote it.
+    """
     if not there_is(directory):
         raise ConfigurationError(
             f"there is no savepoint {directory!r}",

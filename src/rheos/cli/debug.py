@@ -78,7 +78,7 @@ def _print(debugged: Debugged) -> int:
 
 
 def _print_json(debugged: Debugged) -> int:
-    # What functions print is not part of it.
+    # Output that the functions print is not part of the JSON.
     with contextlib.redirect_stdout(sys.stderr):
         steps = [step_object(step) for step in debugged]
     print(printed(debugged_object(debugged, steps)))

@@ -1,5 +1,5 @@
-"""The questions that `rheos debug` asks at a terminal: before each call of the function, or behind each
-step where there is no function of the program."""
+"""The prompts of `rheos debug` at a terminal. It prompts before each call of the function, or after
+each step if the operator has no user function."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class DebugShell(cmd.Cmd, ReplayListener):
         self.use_rawinput = commands is None
         self.prompt = "(rheos) " if commands is None else ""
         self._streams: dict[str, Any] = {}
-        """Of pdb, where it is not at a terminal either."""
+        """Streams for pdb, if pdb does not use the terminal either."""
         if commands is not None:
             self._streams = {"stdin": commands, "stdout": sys.stdout}
         self._debugged = debugged
         self._goes_on: Callable[[DebugStep], bool] = lambda _: False
-        """Whether to go on behind a step without a question."""
+        """Whether to continue after a step without a prompt."""
         self._state = debugged.state
         self._done: list[DebugStep] = []
-        """What was replayed."""
+        """Steps that were replayed."""
         self._silent_to = 0
-        """Up to this step nothing is said or asked: it is replayed once more."""
+        """Step up to which the shell replays again without output or prompts."""
         self._into = False
         """The next call is debugged from its first line on."""
         self._traced = sys.gettrace()

@@ -1,4 +1,4 @@
-"""What a replayed key looks like, as text and as JSON."""
+"""Formats a replayed key as text and as JSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _change(change: StateChange) -> str:
 
 
 def _place(state: str, row: Row) -> str:
-    """Which row of the state it is."""
+    """Return a label that identifies the row within the state."""
     if "position" in row:
         return f"{state}[{row['position']}]: "
     if "map_key" in row:

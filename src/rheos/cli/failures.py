@@ -1,4 +1,5 @@
-"""How an error of a program reaches the user: her own file and line first, and nothing of ours."""
+"""Reports a program's error to the user: her own file and line come first, and Rheos's own frames are
+left out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _OURS = (str(Path(__file__).parent.parent), runpy.__file__, "<frozen runpy>", "<
 
 
 def report(error: BaseException) -> int:
-    """Prints the error to stderr and gives the command's exit code. Ctrl-C is one, too."""
+    """Print the error to stderr and return the command's exit code. Ctrl-C counts as an error, too."""
     if isinstance(error, KeyboardInterrupt):
         print("cancelled", file=sys.stderr)
         return INTERRUPTED

@@ -121,7 +121,7 @@ def _print(found: ForkResult, samples: int, *, waited: bool) -> None:
 
 
 def _sampled(output: OutputDifference, samples: int) -> Table:
-    """A value that was changed stands as `old -> new`."""
+    """Return a table of sample differences. A changed value is shown as `old -> new`."""
     rows = output.rows.schema["old"]
     assert isinstance(rows, pl.Struct)
     others = [field.name for field in rows.fields if field.name not in output.key]

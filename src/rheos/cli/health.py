@@ -1,4 +1,4 @@
-"""What `rheos status` shows: the health of jobs, with what to do."""
+"""Output of `rheos status`: the health of jobs, with advice on what to do."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def init(folder: Path) -> int:
-    """Writes the project, and says what to do next. Gives the exit code."""
+    """Write the project, print the next steps, and return the exit code."""
     try:
         make_project(folder)
     except ConfigurationError as error:
@@ -74,7 +74,7 @@ def make_project(folder: Path) -> None:
 
 
 def text_of(file: str, name: str) -> str:
-    """What a file of the project is to hold."""
+    """Return the content for a file of the project."""
     template = files("rheos.cli") / "project" / f"{file.lstrip('.')}.template"
     text = template.read_text(encoding="utf-8")
     return text.replace("{{NAME}}", name).replace("{{VERSION}}", VERSION)

@@ -1,4 +1,4 @@
-"""What the commands of `control.py` do. Each gives the command's exit code."""
+"""Implementations of the commands in `control.py`. Each returns the command's exit code."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def operate(
     Args:
         wanted: names the job, as in `find_job`.
         operation: the operation, with its arguments.
-        timeout: how long the command waits; `None` for as long as the operation itself takes, and some
-            time more.
-        as_json: whether the answer is printed as JSON, although it has a text.
+        timeout: maximum time that the command waits; `None` waits for the operation's own time limit
+            and a little longer.
+        as_json: whether to print the answer as JSON even if it has a text form.
     """
 
     def run() -> int:

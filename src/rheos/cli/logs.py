@@ -49,7 +49,10 @@ def _from_level(lines: Iterable[LoggedLine], level: str) -> Iterator[LoggedLine]
 
 
 def _log_of(wanted: str) -> Path:
-    """That of a running job, else of one that has left a log. Raises ConfigurationError."""
+    """Return the log of a running job, or else of a job that has left a log.
+
+    Raises ConfigurationError if neither exists.
+    """
     try:
         record = find_job(wanted, Registry().records())
     except ConfigurationError as error:

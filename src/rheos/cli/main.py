@@ -116,7 +116,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
-    """What the command says: the file of settings, and its options over it."""
+    """Return the command's settings: those of the settings file, overridden by the options."""
     from rheos.api import partial_settings
     from rheos.api.overrides import Overrides
     from rheos.cli.failures import report
@@ -140,7 +140,7 @@ def _start_jvm(
         said = tomllib.loads(config.read_text()) if config is not None else {}
         text = file.read_text()
     except (OSError, ValueError):
-        return  # It is said where they are read.
+        return  # The code that reads the settings reports the error.
     wanted = {"runtime": "auto", "master": "local", **said}
     begins = early_start.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
     if begins and not quiet:
@@ -324,9 +324,9 @@ def check(
     parallelism: Parallelism = None,
     config: Config = None,
 ) -> None:
-    """Say what becomes of a savepoint's state under a job file, without running it.
+    """Check whether a savepoint's state fits a job file, without running the job.
 
-    Ends with 1 where state would be lost or cannot be read, and with 2 where there is no savepoint.
+    Exits with 1 if state would be lost or cannot be read, and with 2 if there is no savepoint.
     """
     from rheos.cli.check import check
 
@@ -483,9 +483,9 @@ def bench(
     ] = 30,
     json: Json = False,
 ) -> None:
-    """Measure throughput and latency on the continuous runtime; or all programs in SQL beside the same
-    with the API, in turns (sql); or soak a job with all kinds of state, and see that rate, memory and
-    checkpoints hold."""
+    """Measure throughput and latency on the continuous runtime. With `sql`, compare all SQL programs
+    with the same programs written with the API, in turns. With `soak`, run a job with all kinds of
+    state, and check that rate, memory and checkpoints stay stable."""
     from rheos.core.protocol.state_config import Backend, StateConfig
 
     state = StateConfig(Backend(state_backend.value))

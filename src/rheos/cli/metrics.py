@@ -1,4 +1,4 @@
-"""What `rheos metrics` shows."""
+"""Output of `rheos metrics`."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _rate(reading: Reading | None) -> str:
 
 
 def _share(reading: Reading | None, subtasks: int) -> str:
-    """Of time: ms in a second, of so many subtasks, as a percentage."""
+    """Return a share of time as a percentage, from a rate in ms per second over all subtasks."""
     if reading is None or reading.per_s is None:
         return ""
     return f"{reading.per_s / 10 / subtasks:.0f} %"

@@ -1,4 +1,4 @@
-"""What `rheos monitoring` prints: files for Grafana and Prometheus."""
+"""Output of `rheos monitoring`: files for Grafana and Prometheus."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ def width(value: str | None) -> int | str | None:
 
 
 def _may_be_a_width(value: str | None) -> str | None:
-    """Refuses what is none, whatever the program's bounds are."""
+    """Return the value if it is a valid parallelism for any bounds of the program; refuse it
+    otherwise."""
     from rheos.api.widths import read_width
     from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
@@ -294,7 +295,7 @@ Param = Annotated[
 
 
 def parameters(values: list[str] | None) -> dict[str, str]:
-    """What `--param` gave, by name. Raises typer.BadParameter."""
+    """Return the values of `--param` by name. Raises typer.BadParameter."""
     found: dict[str, str] = {}
     for text in values or []:
         name, given, value = text.partition("=")
@@ -305,7 +306,7 @@ def parameters(values: list[str] | None) -> dict[str, str]:
 
 
 def renames(values: list[str] | None) -> dict[str, str]:
-    """What `--rename` gave: new uids by old ones. Raises typer.BadParameter."""
+    """Return the new uids of `--rename` by the old ones. Raises typer.BadParameter."""
     found: dict[str, str] = {}
     for text in values or []:
         old, given, new = (part.strip() for part in text.partition("="))

@@ -97,7 +97,8 @@ def _debug(job: str, asked: DebugRequest) -> dict[str, Any]:
     )
     steps = [step_object(step) for step in debugged]
     for step in steps:
-        # What it made of the state is there; all of the state at each step would be a long answer.
+        # The answer has the step's changes to the state. All of the state at each step would be too
+        # long.
         del step["before"], step["after"]
     return debugged_object(debugged, steps)
 

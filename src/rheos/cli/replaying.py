@@ -1,4 +1,4 @@
-"""The commands that run a program over what a job has read, beside the job: `fork`, `debug`, `why`."""
+"""The commands that rerun a program over a job's input, alongside the job: `fork`, `debug`, `why`."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def fork(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say how a running job's output would differ if it ran another program: both go on from its newest
-    checkpoint, over the same input, beside the job, which notices nothing."""
+    """Show how a running job's output would differ if it ran another program. Both programs start from
+    the job's newest checkpoint and read the same input. The job itself is not affected."""
     from rheos.cli.fork import show_fork
 
     if for_ is not None and until is not None:
@@ -194,8 +194,9 @@ def why(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say why a job gave a row: through which operators it came, which input rows led to it, and which
-    windows and timers fired. The program is run once more beside the job, which notices nothing."""
+    """Explain why a job emitted a row: through which operators it came, which input rows led to it, and
+    which windows and timers fired. The program is run again alongside the job, which is not
+    affected."""
     from rheos.cli.why import show_why
 
     code = show_why(

@@ -32,7 +32,7 @@ class Watched:
     """By whom the jobs are watched while they run."""
 
     metrics_port: str | None = None
-    """Where Prometheus asks for their metrics."""
+    """Port, or address and port, at which Prometheus scrapes the jobs' metrics."""
     otlp: str | None = None
     """The collector of OpenTelemetry that these are sent to."""
     dashboard: DashboardConfig | None = None
@@ -42,7 +42,7 @@ class Watched:
     """Names by which scrapes may call this machine."""
 
     def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
-        """Until `beside` ends. Raises ConfigurationError."""
+        """Start the exports, which run until `beside` is closed. Raises ConfigurationError."""
 
         def metrics() -> list[MetricsReport]:
             return [job.metrics() for job in jobs]
@@ -133,7 +133,7 @@ def _interrupts_restored() -> Iterator[None]:
 
 
 def _exit_code(left: SystemExit) -> int:
-    """What Python makes of it."""
+    """Return the exit code that Python would use for this SystemExit."""
     if left.code is None or isinstance(left.code, int):
         return left.code or 0
     say_lines(left.code, error=True)

@@ -18,7 +18,7 @@ _COLUMNS = (
 
 
 def soak(settings: SoakSettings, as_json: bool) -> int:
-    """Soaks, and gives the exit code: 1 where something did not hold."""
+    """Run the soak test and return the exit code, which is 1 if a check failed."""
     console = Terminal(stderr=True)
     lines = not as_json
     try:

@@ -34,7 +34,7 @@ _COLOURS = {
 
 
 def moment_text(ms: int) -> str:
-    """Of ms since the epoch: 2026-11-24T04:00:00.000Z."""
+    """Return ms since the epoch as text: 2026-11-24T04:00:00.000Z."""
     try:
         moment = datetime.fromtimestamp(ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):
@@ -43,7 +43,7 @@ def moment_text(ms: int) -> str:
 
 
 def watermark_text(watermark_ms: int | None, now_ms: int) -> str:
-    """The watermark, and how far it is behind the wall clock."""
+    """Return the watermark, and its lag compared with the wall clock."""
     if watermark_ms is None or watermark_ms <= MIN_TIMESTAMP_MS:
         return "none"
     if watermark_ms >= MAX_TIMESTAMP_MS:
@@ -75,7 +75,7 @@ def checkpoints_text(status: JobStatus) -> str:
 
 
 def latency_text(latency: LatencyStatus) -> str:
-    """What was found and chosen for the objective."""
+    """Return the measured latency and the settings chosen for the latency objective."""
     return (
         f"latency {latency.found_ms:,.1f} of {latency.objective_ms:g} ms with batches of "
         f"{latency.batch_rows:,} rows, buffer timeout {latency.buffer_timeout_ms:.1f} ms"
@@ -83,7 +83,7 @@ def latency_text(latency: LatencyStatus) -> str:
 
 
 def scaling_text(status: JobStatus) -> str:
-    """How wide it is, and why."""
+    """Return the job's parallelism, and the reason for it."""
     scaling = status.scaling
     if scaling is None:
         return ""
@@ -157,7 +157,7 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
 
 
 def final_table(status: JobStatus) -> Group:
-    """What became of a job: a line, and its operators with what they counted."""
+    """Return the outcome of a job: a summary line, and its operators with their counters."""
     head = Text.assemble(
         (status.name, "bold"),
         " ",
@@ -216,7 +216,7 @@ class StatusDisplay:
                 self._live = None
 
     def listener(self, name: str) -> Callable[[JobStatus], None]:
-        """What is to be shown of the status of the job of that name."""
+        """Return a function that shows the status of the job of that name."""
         with self._lock:
             self._latest[name] = None
             if self._console.is_terminal and self._live is None:
@@ -225,7 +225,7 @@ class StatusDisplay:
                     console=self._console,
                     refresh_per_second=4,
                     transient=True,
-                    # What the program prints goes above the status, but never into a pipe of its own.
+                    # The program's output goes above the status, but never into a pipe of its own.
                     redirect_stdout=sys.stdout.isatty(),
                 )
                 self._live.start()

@@ -1,4 +1,4 @@
-"""A command that waits for a job, and says what the job waits for meanwhile."""
+"""A command that waits for a job, and meanwhile shows what the job waits for."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Due:
-    """What is waited for."""
+    """The window or timer that the answer is about."""
 
     what: str
     """ "window" or "timer"."""
@@ -59,7 +59,7 @@ class WhyNot:
 
     @property
     def open_windows(self) -> list[OpenWindow]:
-        """Those that have not fired."""
+        """Windows that have not fired."""
         fired_ms = self.held.watermark_ms
         windows = self.kept.windows if self.kept else ()
         return [each for each in windows if fired_ms is None or each.end_ms - 1 > fired_ms]
@@ -84,7 +84,10 @@ def show_why_not(job: str, operator: str, key: str | None, window: str | None, a
 
 
 def why_not(job: str, operator: str, key: str | None, window: str | None) -> WhyNot:
-    """Raises ConfigurationError, and TransportError where the job gives no answer."""
+    """Return why the operator has not emitted a row for the key or window.
+
+    Raises ConfigurationError, and TransportError if the job does not answer.
+    """
     span = None if window is None else _span(window)
     record = find(job)
     client = JobClient(record)
@@ -95,7 +98,7 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Why
 
 
 def _span(window: str) -> tuple[int, int | None]:
-    """Start, and end where that is said. Raises ConfigurationError."""
+    """Return the window's start, and its end if specified. Raises ConfigurationError."""
     first, slash, last = window.partition("/")
     span = _moment(first, window), _moment(last, window) if slash else None
     if span[1] is not None and span[1] <= span[0]:

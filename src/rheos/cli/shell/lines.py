@@ -1,4 +1,4 @@
-"""The text that is typed: where statements end, and what may stand at the cursor."""
+"""Parsing of typed input: where statements end, and completions at the cursor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[\w.]*\Z")
 
 
 def statements(text: str) -> tuple[list[str], str]:
-    """The statements of a text, each without its semicolon, and what is left behind the last."""
+    """Return the complete statements without their semicolons, and the rest after the last one."""
     found, begin = [], 0
     for piece in _PIECES.finditer(text):
         if piece["end"]:
@@ -42,7 +42,7 @@ def is_whole(text: str) -> bool:
 
 
 def word_at_end(text: str) -> str:
-    """What has been typed of the word at the cursor."""
+    """Return the typed part of the word at the cursor."""
     found = _WORD.search(text)
     return "" if found is None else found[0]
 
@@ -52,8 +52,8 @@ def _is_empty(text: str) -> bool:
 
 
 def completions(before: str, tables: Mapping[str, Sequence[str]], commands: Iterable[str]) -> list[str]:
-    """What the word at the cursor may become: names of tables, their columns, words of SQL. `before` is
-    the text up to there."""
+    """Return completions for the word at the cursor: names of tables, their columns, and SQL keywords.
+    `before` is the input up to the cursor."""
     word = word_at_end(before)
     if before.strip() == word and word.startswith("."):
         return [each for each in commands if each.startswith(word)]

@@ -1,4 +1,4 @@
-"""The rows of a query as they are now, and as text."""
+"""The current rows of a query, and their display."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from rheos.core.graph.changelog import OP, Changes
 from rheos.core.protocol.shown_rows import values_of
 
 MOST_ROWS = 100_000
-"""Rows of a table that changes. Of rows that stay, the last so many are kept."""
+"""Maximum number of rows of an updating table. An append-only query keeps this many of its last
+rows."""
 
 _TAKES_AWAY = ("update_before", "delete")
 
 
 class CurrentRows:
-    """What a query's changes have made by now."""
+    """Current result of a query, built from its changelog."""
 
     def __init__(self, names: Sequence[str], changes: Changes | None, most: int = MOST_ROWS) -> None:
         self.names = [name for name in names if changes is None or name != OP]
         self.count = 0
-        """How many there are, also of those that are not kept."""
+        """Number of rows, including those that are not kept."""
         self._changes = changes
         self._most = most
         self._stay: deque[tuple[Any, ...]] = deque(maxlen=most)
@@ -73,7 +74,7 @@ def _hashable(row: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def drawn(rows: CurrentRows, height: int | None = None, width: int | None = None) -> list[str]:
-    """Lines of a table: of so many rows at most the last, and cut where they are wider."""
+    """Return the lines of a table, with up to `height` of the last rows, cut to `width`."""
     shown = [*rows]
     if height is not None and len(shown) > height:
         shown = shown[-height:]

@@ -1,5 +1,5 @@
-"""What a shell does: statements over one environment, queries shown as their rows come, jobs that run
-on beside."""
+"""A shell session: runs statements in one environment, shows the rows of queries as they arrive, and
+keeps jobs running in the background."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ShellSession:
         return self._sql.catalog.columns()
 
     def run(self, text: str, file: str | None = None) -> None:
-        """All statements of a text, or one command. Raises the error of the first that is wrong."""
+        """Run all statements in the text, or one command. Raises the error of the first that fails."""
         if text.lstrip().startswith("."):
             self._command(text.strip())
             return
@@ -119,7 +119,7 @@ class ShellSession:
                 raise job.error
 
     def failures(self) -> list[tuple[str, BaseException]]:
-        """Of jobs that have ended since the last call: those that failed."""
+        """Return the names and errors of the jobs that have failed since the last call."""
         over = [job for job in self.jobs if job.over]
         self.jobs = [job for job in self.jobs if not job.over]
         return [(job.name, job.error) for job in over if job.error is not None]
