@@ -28,7 +28,7 @@ _AT_ONCE_BYTES = 1 << 14
 
 
 class LinkFault(StrEnum):
-    """What may be wrong with a link."""
+    """Kinds of link faults."""
 
     CUT = "cut"
     """Nothing passes. Connections stay open, and new ones get no answer."""
@@ -150,7 +150,7 @@ class FaultyProxy:
             return not self._closing
 
     def _takes_s(self, size_bytes: int) -> float:
-        """Return how long the link takes for so many bytes."""
+        """Return the time in seconds that the link takes to transfer `size_bytes`."""
         with self._changed:
             if self._fault is LinkFault.SLOW:
                 return _SLOW_S + size_bytes / _SLOW_BYTES_PER_S

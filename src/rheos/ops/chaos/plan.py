@@ -1,4 +1,4 @@
-"""What is to be struck, how often, and what came of it."""
+"""The plan of a chaos run (which faults, how often), and its report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Fault(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> frozenset[Fault]:
-        """Of "workers,driver". Raises ConfigurationError."""
+        """Parse a list of faults such as "workers,driver". Raises ConfigurationError."""
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in set(cls)]
         if unknown or not names:
@@ -55,7 +55,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a job is to be struck."""
+    """Settings of a chaos run: which faults strike a job, and how often."""
 
     command: Sequence[str]
     """Starts the job, and starts it again after its driver was killed."""
@@ -64,10 +64,10 @@ class Plan:
     """From when the job runs, or runs again, to the next strike; one in five comes sooner, but
     never two in a row."""
     strikes: int | None = None
-    """After so many, the job is left alone; None: there is no end of them."""
+    """Maximum number of strikes, after which the job is left alone; None for no limit."""
     for_s: float | None = None
-    """Strikes end after so long, and the job is cancelled once it runs again; None: it is struck until
-    it ends by itself."""
+    """Duration of the strikes, after which the job is cancelled as soon as it runs again. None: strikes
+    continue until the job ends by itself."""
     runs: Callable[[], object] = lambda: None
     """Called once, when the job runs for the first time."""
     drained: Callable[[], bool] = lambda: True
@@ -88,7 +88,7 @@ class Plan:
     tenth of it at the most."""
     driver_back_after_s: float = 1.0
     start_within_s: float = 180.0
-    """How long the job may take to run, at first and after each strike; `kill_every_s`, if that is
+    """Maximum time until the job runs, at first and after each strike; `kill_every_s`, if that is
     longer."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Beside this process's own environment."""
@@ -113,7 +113,7 @@ class Plan:
 
     @property
     def patience_s(self) -> float:
-        """How long the job is waited for."""
+        """Maximum time to wait for the job to run."""
         return max(self.start_within_s, self.kill_every_s)
 
 
@@ -130,13 +130,13 @@ class Strike:
 
 @dataclass
 class Report:
-    """What a run of chaos has done to a job, and what has become of it."""
+    """Result of a chaos run: the strikes, and the outcome of the job."""
 
     strikes: list[Strike] = field(default_factory=list)
     drivers: int = 0
-    """How often the command was started."""
+    """Number of times that the command was started."""
     exit_code: int | None = None
-    """Of the last driver; None where it had to be killed."""
+    """Exit code of the last driver; None if it had to be killed."""
     failure: str | None = None
     """Why the job does not count as sound."""
     left_behind: list[str] = field(default_factory=list)

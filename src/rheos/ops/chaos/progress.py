@@ -1,4 +1,4 @@
-"""How far a job has come that a strike cannot take from it."""
+"""Durable progress of a job, which a strike cannot undo."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _ANSWER_WITHIN_S = 2.0
 
 
 def newest_checkpoint(driver: int) -> int:
-    """The number of the newest completed checkpoint of the job that the process `driver` runs, for
-    `Plan.progress`; 0 where there is none, or the job gives no answer just now."""
+    """Return the number of the newest completed checkpoint of the job that the process `driver` runs,
+    for `Plan.progress`. Returns 0 if there is no checkpoint, or if the job does not answer."""
     for record in Registry().records():
         if record.process.pid == driver:
             try:

@@ -24,7 +24,7 @@ _FEWER_SETTLED_S = 15.0
 _HASTY = 0.2
 """The share of strikes that follow early on another."""
 _LEAVE_WITHIN_S = 30.0
-"""How long the processes of a job may stay once it has ended."""
+"""Maximum time until a job's processes are gone after the job has ended."""
 
 Log = Callable[[str], object]
 
@@ -49,7 +49,7 @@ class _Runner:
         self._began = time.monotonic()
         self._job = self._start()
         self._slots = 0
-        """How many the job has."""
+        """Number of slots that the job has."""
         self._seen: tuple[list[psutil.Process], float] = ([], 0.0)
         """The workers in its slots, and since when they are these."""
         self._frozen: dict[psutil.Process, float] = {}
@@ -63,7 +63,7 @@ class _Runner:
         self._up_at = 0.0
         """Since when the job runs."""
         self._progress = 0
-        """What the job had come to when it was struck."""
+        """Progress of the job at the last strike."""
         self.report = Report(drivers=1)
 
     def run(self) -> None:
@@ -136,7 +136,7 @@ class _Runner:
         return self._plan.progress is None or self._plan.progress(self._job.pid) > self._progress
 
     def _settled(self, seconds: float) -> bool:
-        """Whether there are workers, and these have been the same for so long."""
+        """Return whether the job has workers, and they have been the same for `seconds`."""
         self._processes.look()
         slots = [process for process in self._processes.slots() if process not in self._frozen]
         if slots != self._seen[0]:
@@ -157,7 +157,8 @@ class _Runner:
         if code is None:
             return False
         if code != 0 and self.report.drivers > 1 and self._plan.finished():
-            # The strike fell when the job was done and its driver not yet gone; the next one says so.
+            # The strike hit when the job was done and its driver had not yet exited. The next driver
+            # reports that.
             self._say("the job had finished before its driver was struck")
             code = 0
         self.report.exit_code = code
@@ -260,7 +261,7 @@ class _Runner:
         del self._servers[server]
         server.heal()
         if self._plan.progress is not None:
-            # What the job did meanwhile does not show that it has the server again.
+            # Progress during the fault does not prove that the job can reach the server again.
             self._progress = max(self._progress, self._plan.progress(self._job.pid))
         self._say(f"over     {server.name}")
 

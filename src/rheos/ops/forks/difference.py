@@ -79,7 +79,7 @@ def difference(sink: str, key: Sequence[str], old: pa.Table, new: pa.Table) -> O
         for side, table in ((_OLD, old), (_NEW, new))
     ]
     both = pl.concat(sides, how="vertical_relaxed")
-    # The n-th of equal rows here stands for the n-th of them there.
+    # The n-th of equal rows on one side is paired with the n-th of them on the other.
     nth = pl.int_range(pl.len()).over([*columns, _SIDE])
     both = both.with_columns(nth.alias(_SAME)).with_columns(
         pl.len().over([*columns, _SAME]).alias(_SAME)

@@ -79,37 +79,38 @@ def fork(
     allow_dropped: bool = False,
     new_aggregates: Literal["null", "since"] | None = None,
 ) -> ForkResult:
-    """How the outputs of a job would differ if it ran another program.
+    """Return how the outputs of a job would differ if it ran another program.
 
     ```python
     forked = rh.fork("orders", "orders_v2.py", for_="10m")
     print(forked["counts"])  # a Polars DataFrame: a row for each difference
     ```
 
-    Both the program that runs and `program` go on from the job's newest checkpoint, in this process
-    and one after the other, over the same input: up to now, or for so much event time. What they write
-    is collected and compared. Nothing of the job is touched: not its sinks, nor its offsets or
+    The running program and `program` both start from the job's newest checkpoint. They run in this
+    process, one after the other, over the same input: up to now, or for the event time in `for_`.
+    `fork` collects and compares their output. It does not touch the job's sinks, offsets or
     checkpoints.
 
     Args:
-        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
+        job: the id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
         program: the changed program's file.
-        arguments: its own arguments; None: those that the job was started with.
-        for_: how far event time is to go beyond that of the checkpoint, such as "10m", in each split;
-            one in which so much does not come is read for as long by the clock. None: all that the
+        arguments: arguments of the changed program; None for those that the job was started with.
+        for_: event time to process after the checkpoint in each split, such as "10m". A split that
+            does not get that far is read for the same duration in processing time. None: all that the
             sources have now.
-        key: the columns by which rows of the two are held against each other. Else it is the key of the
+        key: the columns by which rows of the two programs are compared. By default, the key of the
             last `key_by` before the sink, with the ends of windows.
-        parameters: over those that the job was started with, for the changed program alone.
-        against: the file of the program that runs, where the job does not say it.
-        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
-        from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoint.
-        allow_dropped: state that the changed program has no place for is left behind.
-        new_aggregates: what an aggregate that is new gives for windows that are open at the
-            checkpoint: "null", or "since" for the value of the rows after it.
+        parameters: override those that the job was started with, for the changed program only.
+        against: the file of the running program, if the job does not report it.
+        checkpoint_dir: the job's checkpoint directory, if the job does not run, or if it reports the
+            directory without credentials.
+        from_savepoint: the folder of a savepoint of the job to start from, instead of its checkpoint.
+        allow_dropped: drop state that does not exist in the changed program.
+        new_aggregates: the value of a new aggregate for windows that are open at the checkpoint:
+            "null", or "since" for the value of the rows after the checkpoint.
 
-    Raises ConfigurationError where there is no such job or checkpoint, or the input cannot be read
-    beside it; CheckpointError where the checkpoint does not fit; what the programs raise.
+    Raises ConfigurationError if the job or checkpoint does not exist, or if the input cannot be read
+    alongside the job; CheckpointError if the checkpoint does not fit; and the programs' own errors.
     """
     found = job_program(job, checkpoint_dir, against)
     if from_savepoint is None:
@@ -193,7 +194,8 @@ def _asked(key: tuple[str, ...], *tables: pa.Table) -> tuple[str, ...]:
 
 
 def _key(before: _Outputs, after: _Outputs, id: OperatorId) -> tuple[str, ...]:
-    """That of the changed program, where both have its columns."""
+    """Return the key of the changed program if both outputs have its columns, or else that of the
+    running program."""
     for one, other in ((after, before), (before, after)):
         if id in one and (id not in other or set(one[id].key) <= set(other[id].rows.column_names)):
             return one[id].key

@@ -25,10 +25,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class CheckpointInput:
-    """Tapes of the sources of the program that runs, in `tapes`, and of another's where these are
-    others. They lie in a temporary folder, which goes with this object.
+    """Tapes of the running program's sources, in `tapes`, and of another program's sources if they
+    differ. The tapes are stored in a temporary folder, which is removed together with this object.
 
-    Raises ConfigurationError where the input cannot be read so, and what the sources raise.
+    Raises ConfigurationError if the input cannot be read this way, and the sources' own errors.
     """
 
     def __init__(
@@ -95,9 +95,11 @@ def state_of(
 
 
 def _is_same(one: Source, other: Source) -> bool:
-    """Whether two programs mean the same source, as far as can be said. Two files make two classes and
-    two functions of what is written in them, so what they show of themselves is compared; a function
-    that shows its address alone is another."""
+    """Return whether two programs appear to read the same source.
+
+    Two program files create distinct classes and functions even from the same text, so this compares
+    their descriptions. A function that is described only by its address counts as different.
+    """
     alike = (one.positions(), one.describe()) == (other.positions(), other.describe())
     if (
         not alike

@@ -33,7 +33,7 @@ class JobProgram:
 
     @property
     def store(self) -> Store:
-        """Raises ConfigurationError where there is none."""
+        """Store with the job's checkpoints. Raises ConfigurationError if the store is unknown."""
         if self.kept is None:
             raise ConfigurationError(
                 f"the job {self.job!r} has no checkpoint directory that could be read from here",
@@ -45,10 +45,10 @@ class JobProgram:
 def job_program(
     job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None
 ) -> JobProgram:
-    """Of a job that runs here, by its id or name; of one in `checkpoint_dir` otherwise. `against` is
-    the file of its program, where the job does not say it.
+    """Return the program of a running job on this machine, by its id or name, or of a job in
+    `checkpoint_dir`. `against` is the file of its program, if the job does not report it.
 
-    Raises ConfigurationError where there is no such job, or nothing says what it runs.
+    Raises ConfigurationError if the job does not exist, or if its program is unknown.
     """
     started: StartedProgram | None = None
     store: Store | None

@@ -214,7 +214,7 @@ def _read_up_to(
         if isinstance(read, EndOfInput):
             return
         if isinstance(read, Pending) and read.wake_after_us != 0:
-            # What is open or waits is not read, or has nothing just now.
+            # The open and the waiting splits are not read, or have no rows at the moment.
             if (tapes.cut and not operator.unread(None)) or now_s >= deadline_s:
                 return
             _wait(read, news)
@@ -272,7 +272,7 @@ class _RecordingSource(WrappedSource):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.up_to is not None:
-            # What is read is known: nothing is looked for.
+            # The splits to read are known, so the source discovers no others.
             object.__setattr__(self, "discovery_ms", None)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

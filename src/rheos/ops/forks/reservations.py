@@ -1,5 +1,5 @@
-"""Where two programs over the same input may differ for other reasons than their own: what goes by the
-clock, asks others, or by the order in which rows of several splits come."""
+"""Reasons other than the change itself why two programs may differ over the same input: operators that
+depend on processing time, on outside calls, or on the order in which rows of several splits arrive."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Reservation:
 
 
 def reservations(operators: Iterable[PlannedOperator], splits: int) -> list[Reservation]:
-    """Of operators of a program, as far as can be seen without running it; `splits` is how many its
-    sources have."""
+    """Return the reservations about a program's operators that can be found without running it.
+    `splits` is the number of splits of its sources."""
     found = (
         Reservation(planned.name, planned.site, why)
         for planned in operators
@@ -97,7 +97,7 @@ def _functions(part: Any) -> Iterator[FunctionType]:
 
 
 def _asked(function: FunctionType) -> set[str]:
-    """What of the clock or of chance the function names."""
+    """Return the names of clocks and sources of randomness that the function uses."""
     found: set[str] = set()
     for code in _codes(function.__code__):
         for name in code.co_names:

@@ -93,7 +93,7 @@ def _taped(plan: PhysicalPlan, tapes: Mapping[OperatorId, Tape]) -> PhysicalPlan
             source = TapedSource(planned.spec.source, tapes[planned.id])
             return replace(planned, spec=replace(planned.spec, source=source))
         if isinstance(planned.spec, SinkSpec):
-            # What is collected is known by name, and names need not differ.
+            # Collected rows are identified by the sink's name, and names need not be unique.
             return replace(planned, name=planned.id, spec=SinkSpec(CollectSink()))
         return planned
 

@@ -80,9 +80,9 @@ class SplitTape:
         return self._place.with_suffix(".rejected")
 
     def add(self, batch: Batch, places: RowPlaces | None) -> None:
-        """`places` may have more, which are of rows behind these."""
+        """Append the batch. `places` may be longer than the batch; the rest belongs to later rows."""
         self._count += batch.num_rows
-        # What readers give has the source's columns; their metadata may be other.
+        # Batches of readers have the source's columns, but their metadata may differ.
         rows = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         self._rows.write_batch(rows, {_PLACES: msgspec.msgpack.encode(places)})
 
@@ -150,8 +150,9 @@ class _TapeReader(SplitReader):
         self._end = TapeEnd.READ if taped is None else taped.end
         self._played = iter(()) if taped is None else _played(taped)
         self._places: RowPlaces | None = None
-        """Of the batch that is given, of which so many rows are gone."""
+        """Source coordinates of the rows in the current batch."""
         self._gone = 0
+        """Number of rows of the current batch that have been emitted."""
         self._last = 0
         rejected = None if taped is None else taped.rejected
         self._rejected: Iterator[Batch] = iter(()) if rejected is None else iter(_batches(rejected))

@@ -104,7 +104,7 @@ class PositionedReader(WrappedReader):
         self._one_by_one = until is not None and not self._tells(until)
 
     def _tells(self, until: SplitPosition) -> bool:
-        """Whether event time says that rows lie before the position."""
+        """Return whether event time can show that rows are before the position."""
         by_column = self._watermark is not None and self._watermark.on is not None
         return until.position is None or (by_column and until.max_ts > MIN_TIMESTAMP_MS)
 

@@ -61,7 +61,7 @@ class WayStep:
     """Whether what it gave was made of the checkpoint's state, too: of rows before, which are not
     named."""
     doubts: Sequence[str]
-    """Why other rows than those may count that are named behind it."""
+    """Reasons why rows other than those listed after this step may have contributed."""
 
 
 @dataclass(frozen=True)

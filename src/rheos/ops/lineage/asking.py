@@ -68,7 +68,8 @@ def why(
     from_savepoint: str | None = None,
     from_start: bool = False,
 ) -> WhyResult:
-    """Which input rows led to a row that a job gave, through which operators, windows and timers.
+    """Return which input rows led to a row that a job emitted, through which operators, windows and
+    timers.
 
     ```python
     found = rh.why("orders", "alerts", {"user": 7})
@@ -76,25 +77,27 @@ def why(
         print(input.source, input.split, input.unit, input.place, input.row)
     ```
 
-    The program that runs is run once more in this process, from the newest checkpoint from which it
-    gives such a row, over the same input, and every operator is watched. Nothing of the job is touched.
+    `why` runs the job's program again in this process, over the same input, and traces every operator.
+    It starts from the newest checkpoint from which the program emits such a row. It does not touch the
+    job.
 
     Args:
-        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
-        sink: the name or id of the sink that was given the row.
-        row: the values of some of its columns. Times may be texts, as in ISO 8601.
-        most: so many rows are explained, the newest of those that have the values.
-        for_: how far event time is to go beyond the checkpoint's, as for `fork`. None: all that the
-            sources have now.
-        against: the file of the program that runs, where the job does not say it.
-        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
-        from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoints.
-        from_start: all input is read from its beginning, and no state is taken: then nothing lies
-            before.
+        job: the id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
+        sink: the name or id of the sink that received the row.
+        row: the values of some of its columns. Times may be strings in ISO 8601 format.
+        most: maximum number of rows to explain: the newest of those that have the values.
+        for_: event time to process after the checkpoint, as for `fork`. None: all that the sources
+            have now.
+        against: the file of the running program, if the job does not report it.
+        checkpoint_dir: the job's checkpoint directory, if the job does not run, or if it reports the
+            directory without credentials.
+        from_savepoint: the folder of a savepoint of the job to start from, instead of its checkpoints.
+        from_start: read all input from its beginning and restore no state. Then no earlier rows are
+            missing from the explanation.
 
-    Raises ConfigurationError where there is no such job, checkpoint, sink, column or row, or the input
-    cannot be read beside it; CheckpointError where the checkpoint does not fit; what the program
-    raises.
+    Raises ConfigurationError if the job, checkpoint, sink, column or row does not exist, or if the
+    input cannot be read alongside the job; CheckpointError if the checkpoint does not fit; and the
+    program's own errors.
     """
     if from_start and from_savepoint is not None:
         raise ConfigurationError("a savepoint is not the start", hint="leave out one of them")

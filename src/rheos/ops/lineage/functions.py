@@ -1,10 +1,10 @@
-"""Functions of the user, watched: what a call had seen when it emitted a row.
+"""Traces user functions: records which rows a call had seen when it emitted a row.
 
-A call has seen its row (or what set its timer), and whatever had been seen when the state that it reads
-was written. So a row that is emitted leads to the rows that its key's state was made of: what was
-overwritten by a call that had not read it, or was cleared, counts no more.
+A call has seen its own row (or the row that set its timer), and all rows that had been seen when the
+state that it reads was written. So an emitted row leads to the rows from which its key's state was
+made. State that a call overwrote without reading it, or that was cleared, no longer counts.
 
-What a function keeps in itself, beside its declared state, is not seen.
+The trace does not cover data that a function keeps in itself, outside its declared state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 
 
 class FunctionTrace:
-    """Of one function: the call that is under way, and what its state was made of."""
+    """Trace of one function: the current call, and the rows from which its state was made."""
 
     def __init__(self, ledger: Ledger, place: int, *, restored: bool) -> None:
         """`restored`: whether it began with state."""
@@ -56,7 +56,8 @@ class FunctionTrace:
         self._looked_at = 0
 
     def details(self, out: Out) -> Sequence[FunctionCall | None]:
-        """Of what the operator gives by itself, such as late rows, nothing is known."""
+        """Return the call that emitted each row; None for rows that the operator emits by itself, such
+        as late rows."""
         calls, rows = self._given.get(out.tag), out.batch.num_rows
         return [None] * rows if calls is None else [calls.popleft() for _ in range(rows)]
 
@@ -68,7 +69,8 @@ class FunctionTrace:
         self._window = self._watermark_ms = None
 
     def _end(self) -> None:
-        """What was changed in place was made of all that the call had seen."""
+        """End the call. Objects that it changed in place depend on everything that the call had
+        seen."""
         for at, item in self._touched:
             self._state.setdefault(at, {})[item] = self._link()
         self._touched.clear()
@@ -112,7 +114,8 @@ class FunctionTrace:
         self._given[tag].append(call)
 
     def _held_row(self, port: int, record: Any, timestamp: int) -> int:
-        """The row that had waited for the watermark. Rows that are alike may stand for one another."""
+        """Return the row that was buffered until the watermark. Equal rows may be mistaken for each
+        other."""
         ledger = self._ledger
         arrivals = ledger.arrivals(self._place)
         for arrival in arrivals[self._looked_at :]:
@@ -131,7 +134,7 @@ class FunctionTrace:
         traced = self._ledger.rows[row]
         kind = None if isinstance(record, Row) else type(record)
         (came,) = rows_of(traced.batch.slice(traced.at, 1), kind)
-        # A NaN is not the same as itself, and shown alike.
+        # A NaN does not equal itself, but its repr does.
         return bool(came == record) or repr(came) == repr(record)
 
     # --- timers -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-"""Of which pair of rows a join made a row: of two that have the key, the values, and lie as the join
-asks. Pairs of the same values may stand for one another, and each is taken once."""
+"""Finds the pair of rows from which a join made a row: two rows that have the key and the values, and
+that satisfy the join's condition on time. Pairs with the same values may be mistaken for each other,
+and each pair is used once."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class OfPair(RowRule):
         wanted = self._alike_before(number, row)
         for pair in islice(self._pairs(sides, row), wanted, None):
             return Reason([one.row for one in pair], key, window, doubt=self._doubt)
-        # What is left of the pair that is not among the rows that came.
+        # The pair is incomplete among the rows that arrived, so only a part of it can be named.
         came = [row.call.row] if row.call.by is Called.ROW else []
         return Reason(came, key, window, from_state=True)
 

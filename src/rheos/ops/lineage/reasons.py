@@ -1,8 +1,8 @@
-"""Of which of its inputs' rows an operator made a row: a rule for each family of operators.
+"""Rules that find the input rows from which an operator made a row, one for each family of operators.
 
-A rule says it by the operator's meaning, from what had come by then and the call that gave the row; not
-by leaving rows out to see what changes. Where it cannot be said which of several rows count, all that
-may are named, and why (`doubt`).
+A rule uses the operator's semantics, the rows that had arrived by then, and the call that emitted the
+row. It does not leave rows out to see what changes. If a rule cannot tell which of several rows
+contributed, it names all candidates and the reason (`doubt`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reason:
     rows: Sequence[int] = ()
     """The rows that it was made of, by their numbers in the ledger."""
     key: Mapping[str, Any] = field(default_factory=dict)
-    """By the operator's key columns; empty where it has none, or which it was is not seen."""
+    """Key values by the operator's key columns; empty if it has no key, or if the key is unknown."""
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
     from_state: bool | None = False
@@ -110,7 +110,7 @@ class RowRule(ABC):
         return tuple(traced.value(name) for name in self.planned.ports[port].keys)
 
     def _named_key(self, row: TracedRow) -> dict[str, Any]:
-        """Of a row that was given: by the call, or by the columns that it has."""
+        """Return the key of an emitted row, from the call, or from the row's own columns."""
         names = self.planned.ports[0].keys
         if isinstance(row.detail, FunctionCall):
             key = row.detail.key if len(names) > 1 else (row.detail.key,)
@@ -183,8 +183,8 @@ class OfKey(RowRule):
 
 
 class OfMatch(RowRule):
-    """The rows that a pattern took, which its match shows by its steps. Rows that are alike may stand
-    for one another."""
+    """The rows that a pattern matched, which its match lists by step. Equal rows may be mistaken for
+    each other."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
         key = self._named_key(row)
@@ -209,8 +209,8 @@ class OfMatch(RowRule):
 
 
 class OfFiredWindow(RowRule):
-    """The rows of the key whose time lies in the window, and that were not late for it: those with
-    `end - 1 + lateness` beyond the watermark that their own split, or the operator, had reached."""
+    """The rows of the key whose time is in the window and that were not late for it. A row is not late
+    if `end - 1 + lateness` is beyond the watermark of its own split, or of the operator."""
 
     def __init__(
         self,
@@ -246,7 +246,8 @@ class OfFiredWindow(RowRule):
 
 
 class OfPartials(OfFiredWindow):
-    """Partials of rows lie in panes, and were counted late before."""
+    """The partial aggregates of a window. They belong to panes; an operator upstream has already
+    counted late rows."""
 
     def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
         start, end = window

@@ -1,6 +1,6 @@
-"""Runs a program over taped input, with a record of every row that an operator takes or emits.
+"""Runs a program over taped input, and records every row that an operator receives or emits.
 
-The source that is furthest behind in event time reads next.
+The source with the lowest event time reads next.
 """
 
 from __future__ import annotations

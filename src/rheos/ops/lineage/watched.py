@@ -1,5 +1,5 @@
-"""How each operator of a plan is watched: the rule by which its rows are explained, and, where it calls
-a function of the user, the function in a copy that is watched."""
+"""Traces each operator of a plan: picks the rule that explains its rows. If the operator calls a user
+function, the trace uses a traced copy of that function."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _OPENED = (
     "java.base/sun.nio.ch",
     "jdk.management/com.sun.management.internal",
 )
-"""Of Java's own packages, what Cassandra looks into."""
+"""Java's own packages that Cassandra accesses by reflection."""
 _OF_ONE_NODE = ("ring_delay_ms=0", "skip_wait_for_gossip_to_settle=0", "superuser_setup_delay_ms=0")
 """It waits for no other node."""
 _LOGGING = """<configuration>
@@ -70,7 +70,7 @@ class CassandraNode(JavaServer):
 
     def command(self, folder: Path, port: int) -> Sequence[str]:
         settings, logging = folder / "cassandra.yaml", folder / "logback.xml"
-        # What is JSON is YAML.
+        # JSON is valid YAML.
         settings.write_text(json.dumps(self._settings(folder, port), indent=1))
         logging.write_text(_LOGGING)
         return [

@@ -1,9 +1,9 @@
-"""Jars from Maven Central, as a list pins them: downloaded once for a user, checked before each use.
+"""Pinned jars from Maven Central: downloaded once per user, and checked before each use.
 
-A list is a file beside this one: a line for each jar, `group:artifact:version SHA-256 bytes` (a
-classifier may follow the version). Its jars lie in a folder of the user's cache that is there whole or
-not at all. `RHEOS_MAVEN` names another repository than Maven Central, such as a mirror: what it gives
-must have the same checksums.
+A list is a file next to this module, with one line per jar: `group:artifact:version SHA-256 bytes` (a
+classifier may follow the version). The jars are stored in a folder of the user's cache, which is either
+complete or missing. `RHEOS_MAVEN` names a repository to use instead of Maven Central, such as a mirror.
+Its jars must have the same checksums.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def listed(name: str) -> Sequence[Jar]:
 
 
 def installed(name: str) -> Path:
-    """The folder with the jars of a list, which are downloaded if they are not there yet.
+    """Return the folder with the jars of a list, and download them first if they are missing.
 
-    Raises ConfigurationError where they cannot be had, or are not what the list says.
+    Raises ConfigurationError if a jar cannot be downloaded or does not match the list.
     """
     jars = listed(name)
     folder = default_folder() / f"{name}-{hashlib.sha256(_file(name).read_bytes()).hexdigest()[:16]}"

@@ -19,7 +19,7 @@ class JavaServer(Server):
     """Its jars are in the list of its name (`jars.py`)."""
 
     title: ClassVar[str]
-    """What it is called in errors."""
+    """Name of the server in error messages."""
     writes_archive: ClassVar[bool] = False
     """Whether its first JVM leaves an archive of its classes, by which later ones start sooner. To
     write it takes some seconds at the end, and more the more classes there are."""

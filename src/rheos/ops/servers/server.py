@@ -49,11 +49,11 @@ class Server(ABC):
     name: ClassVar[str]
     """As users write it: `rheos servers NAME`."""
     ready: ClassVar[str]
-    """What its output has once it serves."""
+    """Text that appears in the server's output once it serves."""
     port_taken: ClassVar[str] = "Address already in use"
-    """What its output has where somebody else listens at its port."""
+    """Text that appears in the server's output if another process listens at its port."""
     ends_by: ClassVar[signal.Signals] = signal.SIGTERM
-    """What ends it as a user would."""
+    """Signal that shuts the server down cleanly."""
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
         self._given_port = port
@@ -71,8 +71,9 @@ class Server(ABC):
 
     @abstractmethod
     def command(self, folder: Path, port: int) -> Sequence[str]:
-        """What is run, to listen at the port of loopback and to keep its data in the folder, which is
-        there. Called at each start. What must be written before is written here."""
+        """Return the command of a server that listens at the port on loopback and keeps its data in the
+        folder, which exists. Called at each start. This method also writes the files that the server
+        needs."""
 
     def runs_as(self) -> str | None:
         """The user of the system whose process it is, where it is not to be that of who starts it."""
@@ -80,14 +81,15 @@ class Server(ABC):
 
     @property
     def url(self) -> str:
-        """What a client needs to come in. Known from the first start on."""
+        """URL with which a client connects. Known from the first start on."""
         return self.address
 
     # --- what users do with it -----------------------------------------------------------------------
 
     @property
     def address(self) -> str:
-        """Where it listens, `host:port`. Known from the first start on, and the same ever after."""
+        """Address at which the server listens, `host:port`. Known from the first start on; it never
+        changes."""
         if self._port is None:
             raise ConfigurationError(f"the {self.name} server was not started", hint="call start()")
         return f"{HOST}:{self._port}"
