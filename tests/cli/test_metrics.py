@@ -75,7 +75,7 @@ def test_what_they_were_of_a_job_that_does_not_run(tmp_path: Path, kept: str) ->
     assert code == 2
     assert "no checkpoint directory" in err
     segment = HistorySegment("daily-visits", "fine", 10_000, ["cpu_ms"], [1_700_000_000_000], [[5.0]])
-    path = segment_path("daily-visits/metrics", Grain.FINE, 1_700_000_000_000)
+    path = segment_path("daily-visits/figures", Grain.FINE, 1_700_000_000_000)
     open_store(kept).put(path, encode_segment(path, segment))
     code, out, _ = rheos("metrics", "Daily visits", "--checkpoint-dir", kept)
     assert (code, out.splitlines()[-1].split()[0]) == (0, "2023-11-14T22:13:20Z")

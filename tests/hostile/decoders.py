@@ -42,7 +42,7 @@ from tests.formats.examples import EXAMPLES
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
 _ROOT = "/checkpoints/job/staged/rows"
 _JOB = JobId("job")
-_HISTORY = "job/metrics/fine-0000000000000001.json"
+_HISTORY = "job/figures/fine-0000000000000001.json"
 
 
 def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callable[[bytes], Any]:

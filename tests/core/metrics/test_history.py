@@ -151,7 +151,7 @@ def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
     series, rows = columns(moments)
     again = moments_of(series, [m.at_ms for m in moments], rows)
     assert [m.numbers() for m in again] == [m.numbers() for m in moments]
-    path = segment_path("job/metrics", Grain.FINE, 5)
+    path = segment_path("job/figures", Grain.FINE, 5)
     segment = HistorySegment.of("job", Grain.FINE, 100, moments)
     assert decode_segment(path, encode_segment(path, segment), "job") == segment
 
@@ -166,14 +166,14 @@ def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
 )
 def test_a_file_that_does_not_fit_is_refused(fields: dict[str, Any], why: str) -> None:
     segment = HistorySegment("job", "fine", 100, ["a", "b"], [1], [[1.0, None]])
-    path = segment_path("job/metrics", Grain.FINE, 1)
+    path = segment_path("job/figures", Grain.FINE, 1)
     data = encode_segment(path, msgspec.structs.replace(segment, **fields))
     with pytest.raises(UnrestorableError, match=why):
         decode_segment(path, data, "job")
 
 
 def test_only_what_is_too_old_or_too_many_goes_and_only_files_of_ours() -> None:
-    now_ms, folder = 10**12, "job/metrics"
+    now_ms, folder = 10**12, "job/figures"
     fresh = [segment_path(folder, Grain.FINE, now_ms - n) for n in range(MAX_FILES + 3)]
     old = segment_path(folder, Grain.FINE, now_ms - 400 * CONFIG.fine_ms)
     week = segment_path(folder, Grain.COARSE, now_ms - 400 * CONFIG.fine_ms)

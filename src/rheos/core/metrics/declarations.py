@@ -1,7 +1,7 @@
 """Every metric of a job, declared once: its name, unit, kind, scope, and how readings are merged.
 
-A name ends with its unit, where it has one. A new metric is a declaration here and the place that reads
-it; exports, history, the command and the page of metrics go by the declaration.
+A name ends with its unit, if it has one. A new metric is a declaration here and the place that reads
+it; exports, history, the command and the page of metrics follow from the declaration.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ class Kind(Enum):
     COUNTER = "counter"
     """Only grows, within an attempt."""
     GAUGE = "gauge"
-    """What holds at the moment."""
+    """A current value."""
     HISTOGRAM = "histogram"
-    """Numbers that were added, and how they lie; only grows, within an attempt."""
+    """Numbers and their distribution; it only grows within an attempt."""
 
 
 class Unit(Enum):
@@ -31,7 +31,7 @@ class Unit(Enum):
 
 
 class Scope(Enum):
-    """What a reading is of: the labels that say where."""
+    """The subject of a reading: the labels that identify it."""
 
     JOB = ()
     CAUSE = ("cause",)
@@ -61,7 +61,7 @@ class Scope(Enum):
 
 
 class Merge(Enum):
-    """What stands for several readings: of the subtasks, or of a span of time."""
+    """How several readings become one: those of subtasks, or of a span of time."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -78,7 +78,7 @@ class Metric:
     scope: Scope
     meaning: str
     flink: str
-    """What Flink calls it, or what is next to it there; empty where it has none."""
+    """Flink's name for it or for the closest metric; empty if Flink has none."""
     across: Merge
     """Over subtasks."""
     over: Merge

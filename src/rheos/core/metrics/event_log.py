@@ -27,7 +27,7 @@ MAX_DETAIL = 4000
 
 
 class EventKind(Enum):
-    """What an event is about."""
+    """The subject of an event."""
 
     STARTED = "started"
     """A driver starts the job, or resumes it."""
@@ -64,17 +64,17 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Wall-clock time, ms since the epoch."""
     kind: EventKind
     what: str
-    """What happened, without its outcome."""
+    """Description of the event, without its outcome."""
     level: EventLevel = EventLevel.INFO
     ongoing: bool = False
     until_ms: int | None = None
     """Time of the outcome, or of the last repetition."""
     outcome: str = ""
-    """What followed. `{span}` stands for the time from beginning to end."""
+    """The outcome. `{span}` is replaced by the time from beginning to end."""
     detail: str = ""
-    """What explains it: the whole error, with what to do."""
+    """Explanation of the event: the whole error, with its hint."""
     times: int = 1
-    """How often it happened in a row."""
+    """Number of consecutive occurrences."""
     attempt: int | None = None
     driver: str = ""
     """The process whose driver wrote it, and its host."""
@@ -96,8 +96,8 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return ", ".join(part for part in parts if part)
 
     def duration_ms(self, now_ms: int) -> int | None:
-        """Return the time from the beginning to the end, or to now if it has none yet; None for an
-        event that takes no time."""
+        """Return the time from the beginning to the end, or to now if it is still going on; None for an
+        event without a duration."""
         if self.ongoing:
             return max(now_ms - self.at_ms, 0)
         return None if self.until_ms is None else max(self.until_ms - self.at_ms, 0)
@@ -121,7 +121,7 @@ class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """The event as one sentence, with its outcome and duration."""
     detail: str
-    """What explains it: the whole error, with what to do; may be empty."""
+    """Explanation of the event: the whole error, with its hint; may be empty."""
     times: int
     attempt: int | None
     driver: str
@@ -178,7 +178,7 @@ class EventLog:
         self._driver = driver
         self._prefix = prefix
         self._events: list[JobEvent] = []
-        """Those of this driver, the oldest first."""
+        """Events of this driver, the oldest first."""
         self._earlier: list[JobEvent] = []
         self._sames: dict[str, str] = {}
         """By the id of an event: what events of the same kind have in common."""

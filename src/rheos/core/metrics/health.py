@@ -1,7 +1,7 @@
 """The health of a job: one state, and the findings that it comes from. `rheos.runtimes.health` computes
 it.
 
-Each finding says what is wrong, since when and what to do. The state of the job is that of its gravest
+Each finding has a problem, its start and a remedy. The state of the job is that of its most severe
 finding.
 """
 
@@ -15,7 +15,7 @@ from rheos.core.metrics.event_log import iso_time
 
 
 class HealthState(Enum):
-    """How a job does, from good to bad."""
+    """The state of a job's health, from good to bad."""
 
     HEALTHY = "healthy"
     """Nothing to do. Findings that are notes may remain."""
@@ -55,7 +55,7 @@ class FindingKind(Enum):
 
 
 class Severity(Enum):
-    """How grave a finding is, from light to grave: the state of a job that has no graver one."""
+    """Severity of a finding, from light to severe: the state of a job without a more severe finding."""
 
     NOTE = "note"
     """Worth knowing; the job remains healthy."""
@@ -82,7 +82,7 @@ class JobFinding(msgspec.Struct, frozen=True, kw_only=True):
     since: str
     """The same as ISO 8601 in UTC."""
     for_ms: int
-    """How long it has held when the health was computed."""
+    """Time for which it has held when the health was computed."""
     operator: str | None = None
     """Id of the operator that it is about."""
     subtask: int | None = None

@@ -1,8 +1,9 @@
-"""What the metrics of a job were: fine for an hour, coarse for a week, in rings of bounded size. Pure.
+"""Past metrics of a job: fine for an hour, coarse for a week, in rings of bounded size. Pure.
 
-A *moment* has one number for each *series*: a metric at one place, over all subtasks. Of a counter it
-is the growth per second since the moment before, of a histogram the quantiles of what was added since.
-A coarse moment is made of the fine ones of its period, each series as its metric says.
+A *moment* has one number for each *series*: a metric at one place, over all subtasks. For a counter, it
+is the growth per second since the previous moment; for a histogram, the quantiles of the numbers that
+were added since. A coarse moment merges the fine ones of its period, each series as its metric
+declares.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class HistoryConfig:
 
 
 class MetricsMoment(NamedTuple):
-    """`values` is by the place of a series in `series`; NaN where it has none."""
+    """The values of all series at one time. `values` has the order of `series`; NaN means no value."""
 
     at_ms: int
     series: tuple[str, ...]
@@ -172,7 +173,7 @@ class MetricsHistory:
         return moment.at_ms // self._config.coarse_ms
 
     def precede(self, fine: Iterable[MetricsMoment], coarse: Iterable[MetricsMoment]) -> None:
-        """What was before all that was added: of an earlier driver."""
+        """Add moments of an earlier driver, from before all others."""
         for ring, before in ((self.fine, fine), (self.coarse, coarse)):
             own = list(ring)
             ring.clear()
@@ -181,7 +182,7 @@ class MetricsHistory:
 
 
 def columns(moments: Sequence[MetricsMoment]) -> tuple[list[str], list[list[float | None]]]:
-    """All series of the moments, and of each moment its values, None where it has none."""
+    """Return all series of the moments, and the values of each moment; None means no value."""
     series = sorted({name for names, _ in groupby(m.series for m in moments) for name in names})
     rows = []
     for moment in moments:

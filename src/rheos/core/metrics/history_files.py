@@ -1,10 +1,10 @@
-"""The history of a job's metrics as files beside its log: what was before a crash is seen after it.
+"""The history of a job's metrics as files next to its log, so that it survives a crash.
 
-    <job>/metrics/fine-0001700000000000.json      up to 30 moments, from that time on
-    <job>/metrics/coarse-0001700000000000.json
+    <job>/figures/fine-0001700000000000.json      up to 30 moments, from that time on
+    <job>/figures/coarse-0001700000000000.json
 
-Each is sealed, written whole, and written again as it grows; a driver begins files of its own. Files
-that are too old go, and only those that have such a name. Nothing else of the job rests on them.
+Each file is sealed, written whole, and rewritten as it grows. Each driver begins its own files. Files
+that are too old are deleted, but only those with such a name. Nothing else of the job depends on them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rheos.core.protocol.sealed import Sealed
 FORMAT = 1
 SEGMENT_MOMENTS = 30
 MAX_FILES = 256
-"""Of each grain. A job that restarts all the time begins many."""
+"""Maximum number of files of each grain. A job that restarts all the time begins many."""
 MAX_BYTES = 16 * 1024 * 1024
 _NAME = re.compile(r"(fine|coarse)-([0-9]{16})\.json")
 
@@ -57,7 +57,7 @@ class HistorySegment(msgspec.Struct, frozen=True):
 
 
 class HistoryView(msgspec.Struct, frozen=True):
-    """What is known of a job's past, the oldest first."""
+    """The known history of a job, the oldest moment first."""
 
     fine: HistorySegment
     coarse: HistorySegment
@@ -71,7 +71,8 @@ _decoder = msgspec.json.Decoder(HistorySegment)
 
 
 def history_folder(job_folder: str) -> str:
-    return f"{job_folder}/metrics"
+    # Stored by earlier versions, too: the name stays.
+    return f"{job_folder}/figures"
 
 
 def segment_path(folder: str, grain: Grain, first_ms: int) -> str:
@@ -109,7 +110,7 @@ def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) 
 
 
 def stale_segments(paths: Iterable[str], config: HistoryConfig, now_ms: int) -> list[str]:
-    """Those that nobody will read: too old by their names, or too many."""
+    """Return the files that will not be read: those that are too old by their names, or too many."""
     stale = []
     listed = sorted(paths)
     for grain, keep_ms in (

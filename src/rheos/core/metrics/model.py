@@ -43,8 +43,8 @@ class MetricsReport(msgspec.Struct, frozen=True):
 
 
 def subtask_readings(report: Progress, before: Progress | None, now_ms: int) -> list[Reading]:
-    """What a subtask's newest report says, with the growth since the one before it. `now_ms` is the
-    wall clock when the report came."""
+    """Return the readings of a subtask's newest report, with the growth since the previous one.
+    `now_ms` is the wall-clock time at which the report arrived."""
     subtask = str(report.subtask)
     values = {(r.metric, r.at): r.value for r in _read(report, now_ms)}
     earlier: dict[tuple[str, tuple[str, ...]], Value] = {}
@@ -64,7 +64,8 @@ def subtask_readings(report: Progress, before: Progress | None, now_ms: int) -> 
 
 
 def growth_per_s(metric: Metric, before: Value, value: Value, elapsed_s: float) -> float | None:
-    """Of a counter; None where nothing can be said. One that is less than it was has begun anew."""
+    """Return the growth of a counter per second; None if it is unknown. A counter that has become
+    smaller was restarted."""
     if metric.kind is not Kind.COUNTER or elapsed_s <= 0:
         return None
     assert not isinstance(value, Accumulated)

@@ -1,5 +1,5 @@
-"""What a worker reports is checked before it counts: it comes from a socket, and what is kept of it for
-a week must stay bounded. Pure."""
+"""Checks the reports of workers before they count: they arrive by a socket, and the metrics that are
+kept for a week must stay bounded. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BUCKETS = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReportShape:
-    """What reports may speak of."""
+    """The operators, edges and metrics that reports may contain."""
 
     operators: frozenset[str]
     chains: frozenset[str]
