@@ -76,7 +76,7 @@ MOVES: dict[str, Making] = {
 def test_a_window_by_the_old_time_is_an_error_at_the_function(move: Making) -> None:
     with pytest.raises(rh.UserFunctionError) as caught:
         run(lambda rows: windows(move(rows)))
-    assert "the function gave 'at' another value (2026-01-02 12:00:02" in str(caught.value)
+    assert "the function changed 'at' (2026-01-02 12:00:02" in str(caught.value)
     assert ".with_event_time(" in str(caught.value)
     assert "12, 0, 2" in str(caught.value.record)
     assert caught.value.site is not None
@@ -101,7 +101,7 @@ def test_an_order_and_timers_by_the_old_time_are_errors_too() -> None:
             yield from ()
 
     for order in ("arrival", "event_time"):
-        with pytest.raises(rh.UserFunctionError, match="another value"):
+        with pytest.raises(rh.UserFunctionError, match="the function changed 'at'"):
             run(lambda rows, order=order: rows.map(later).key_by("user").process(Timed(), order=order))  # type: ignore[misc]
 
 

@@ -294,7 +294,7 @@ def test_parameters_are_read_as_what_is_asked_for() -> None:
         (given.duration_ms, "name"),
         (given.size_bytes, "name"),
     ]:
-        with pytest.raises(ConfigurationError, match=f"the parameter '{name}' is to be"):
+        with pytest.raises(ConfigurationError, match=f"the parameter '{name}' must be"):
             read(name)
     with pytest.raises(ProgramError, match="the name of a parameter"):
         Parameters({"": 1})

@@ -168,7 +168,7 @@ def test_state_of_another_zone_is_refused_and_shown() -> None:
         assert any(each.verdict is Verdict.UNREADABLE for each in found)
     bench.make = Bench.of_aggregates(Tumbling("1d", zone="UTC"), aggregates, V).make
     with pytest.raises(
-        UnrestorableError, match=r"in Europe/Berlin, and the program now says .* in UTC"
+        UnrestorableError, match=r"in Europe/Berlin, but the program now declares .* in UTC"
     ):
         bench.restart(1)
 

@@ -186,7 +186,9 @@ def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(oth
     was = bench.shapes()
     bench.rows(list(timeline(".....a")))
     bench.make = Bench.of_aggregates(Doubling(), COUNT, V).make
-    with pytest.raises(UnrestorableError, match=r"the state was made with .* and the program now says"):
+    with pytest.raises(
+        UnrestorableError, match=r"the state was made with .* but the program now declares"
+    ):
         bench.restart(1)
     now = Bench.of_aggregates(Doubling(), COUNT, V).shapes()
     found = compare({OperatorId("w"): was}, {OperatorId("w"): now}, {})

@@ -246,7 +246,9 @@ def test_state_of_other_windows_is_refused() -> None:
     bench.rows(list(timeline("a")))
     other = Bench.of_aggregates(Tumbling("6ms"), COUNT, SCHEMA)
     bench.make = other.make
-    with pytest.raises(CheckpointError, match=r"5 ms every 5 ms.* now says windows of 6 ms every 6 ms"):
+    with pytest.raises(
+        CheckpointError, match=r"5 ms every 5 ms.* now declares windows of 6 ms every 6 ms"
+    ):
         bench.restart(1)
 
 

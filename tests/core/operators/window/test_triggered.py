@@ -469,8 +469,12 @@ class BadAssigner(rh.WindowAssigner):
     ("build", "what", "own_line"),
     [
         (fired_by(Bad(None)), "ValueError: no", True),
-        (fired_by(Bad("fire")), "the trigger gave 'fire'", False),
-        (fired_by(rh.triggers.count(1), evictor=Records()), "the evictor gave Row.*, where it", False),
+        (fired_by(Bad("fire")), "the trigger returned 'fire'", False),
+        (
+            fired_by(rh.triggers.count(1), evictor=Records()),
+            "the evictor returned Row.*, but must",
+            False,
+        ),
         (fired_by(rh.triggers.count(1), evictor=BadEvictor()), "ZeroDivisionError", True),
         (of(BadAssigner()), "ValueError: none", True),
     ],
@@ -525,7 +529,7 @@ class Untyped(NoMerge):
             ),
             "Bad cannot merge",
         ),
-        (lambda: windows(rh.Session("1s")).aggregate(NoMerge()), "NoMerge cannot merge"),
+        (lambda: windows(rh.Session("1s")).aggregate(NoMerge()), "NoMerge has no merge"),
         (lambda: windows(rh.GlobalWindows()).aggregate(n=rh.agg.count()), "do not end"),
         (lambda: windows(rh.CountTumbling(0)), "from 1 on"),
         (
@@ -542,7 +546,7 @@ class Untyped(NoMerge):
         (lambda: windows(rh.Session(7)), "is a duration"),
         (lambda: windows(rh.Session(rh.col("k"))), "is a duration or whole ms"),
         (lambda: windows(rh.Cumulating("1h", step="7m")), "equal steps"),
-        (lambda: rh.triggers.count(0), "from 1 on"),
+        (lambda: rh.triggers.count(0), "at least 1"),
         (lambda: rh.triggers.purging(3), "is not a trigger"),  # type: ignore[arg-type]
     ],
 )
