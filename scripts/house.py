@@ -51,23 +51,19 @@ def lines(tree: Tree) -> int:
     return sum(len(file.read_text().splitlines()) for file in tree.source.rglob("*.py"))
 
 
-def statements(tree: Tree) -> int:
-    """Number of lines in `src` that hold code: no docstrings, comments or empty lines."""
-    return sum(_code_lines(module) for module in tree.modules().values())
-
-
-def _code_lines(module: ast.Module) -> int:
-    found: set[int] = set()
-    for node in ast.walk(module):
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, ast.stmt | ast.expr | ast.arg) and not is_docstring:
-            found.update((node.lineno, node.end_lineno or node.lineno))
-    return len(found)
-
-
 def shared_names(tree: Tree) -> str:
     """The module names that most packages use, of those that say what is in a module."""
-    usual = {"__init__", "contract", "source", "sink", "errors", "lookup", "connection", "server"}
+    usual = {
+        "__init__",
+        "contract",
+        "source",
+        "sink",
+        "errors",
+        "lookup",
+        "connection",
+        "server",
+        "registration",
+    }
     counted = Counter(Path(path).stem for path in tree.modules() if Path(path).stem not in usual)
     return ", ".join(f"{name} {n}x" for name, n in counted.most_common(4))
 
@@ -82,7 +78,7 @@ def matches_over_operators(tree: Tree) -> int:
     kinds = re.compile(r"^(\w+Spec|\w*Operator)$")
     found = set()
     for path, module in tree.modules().items():
-        if "operators/" in path:
+        if "operators/" in path or path.startswith("testing/"):
             continue
         for node in ast.walk(module):
             if isinstance(node, ast.MatchClass) and kinds.match(ast.unparse(node.cls)):
@@ -107,7 +103,7 @@ def private_use(tree: Tree) -> int:
     return sum(
         isinstance(node, ast.Attribute)
         and re.match(r"_[a-z]", node.attr) is not None
-        and ast.unparse(node.value) not in ("self", "cls")
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
         for path, module in tree.modules().items()
         if path.startswith("sql/")
         for node in ast.walk(module)
@@ -152,18 +148,17 @@ class Measure(NamedTuple):
 
 
 MEASURES = (
-    Measure("entries in src/rheos", "", rooms),
-    Measure("lines of Python in src", "", lines),
-    Measure("lines of code in src", "", statements),
-    Measure("names of several modules", "", shared_names),
-    Measure("longest module", "", longest_module),
-    Measure("places that build an OperatorContext", "", contexts),
-    Measure("modules outside operators/ that match over operators", "", matches_over_operators),
-    Measure("imports inside functions between api and sql", "", lazy_imports),
-    Measure("private names of others that sql uses", "", private_use),
-    Measure("assert ... is not None in the runners of chains", "", optional_asserts),
-    Measure("test generators in the wheel", "", generators_of_tests),
-    Measure("words in docs/architecture.md", "", words_of_architecture),
+    Measure("entries in src/rheos", "45", rooms),
+    Measure("lines of Python in src", "155384", lines),
+    Measure("names of several modules", "tables 7x, changes 5x, columns 5x, keys 5x", shared_names),
+    Measure("longest module", "906 (api/streams.py)", longest_module),
+    Measure("places that build an OperatorContext", "7", contexts),
+    Measure("modules outside operators/ that match over operators", "9", matches_over_operators),
+    Measure("imports inside functions between api and sql", "9", lazy_imports),
+    Measure("private names of others that sql uses", "39", private_use),
+    Measure("assert ... is not None in the runners of chains", "12", optional_asserts),
+    Measure("test generators in the wheel", "14", generators_of_tests),
+    Measure("words in docs/architecture.md", "10187", words_of_architecture),
 )
 
 

@@ -197,7 +197,7 @@ def test_a_lost_or_foreign_file_is_told(tmp_path: Path) -> None:
     committables = out.prepare(C1)
     file: FileCommittable = _decoder.decode(committables[0])
     (tmp_path / file.target).write_text("somebody else's")
-    with pytest.raises(CheckpointError, match="is there already"):
+    with pytest.raises(CheckpointError, match="exists already"):
         sink.committer().commit(committables)
     assert (tmp_path / file.target).read_text() == "somebody else's"
     (tmp_path / file.target).unlink()

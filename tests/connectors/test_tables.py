@@ -141,7 +141,7 @@ def test_a_view_is_refused(spark: Any, database: str, made: str) -> None:
 def test_a_format_that_the_session_does_not_have(
     spark: Any, database: str, format: str, package: str
 ) -> None:
-    with pytest.raises(rh.ConfigurationError, match="does not have") as refused:
+    with pytest.raises(rh.ConfigurationError, match="does not provide") as refused:
         write(f"{database}.lake", rows(), spark, format=format)
     assert package in (refused.value.hint or "")
 

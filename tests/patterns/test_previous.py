@@ -80,7 +80,7 @@ def test_rows_before_are_those_of_the_key(seed: int, mode: Any) -> None:
     rows += [{"n": 200 + n, "at": 200 + n, "key": "abcd"[n % 4], "v": 9 - n // 4} for n in range(8)]
 
     def detect(stream: rh.DataStream) -> dict[str, rh.DataStream]:
-        return {"found": stream.key_by("key")._detected(PATTERN)}
+        return {"found": stream.key_by("key").detect_tree(PATTERN)}
 
     came = replay(OperatorExample(detect, SCHEMA, shuffled(random, rows), on="at"), mode)
     given = [tuple(f"{each[STEP]} {each[ROW]['n']}" for each in match[ROWS]) for match in came["found"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_type_hints
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from rheos.cli.failures import MISUSED, report
 from rheos.cli.jobs import console
+from rheos.cli.terminal import say
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
 from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES
@@ -67,12 +67,12 @@ def _show_one(name: str, as_json: bool) -> int:
         print(json.dumps(shown, indent=2))
     else:
         if "error" in shown:
-            print(shown["error"], file=sys.stderr)
+            say(shown["error"], error=True)
             return MISUSED
         for what, able in shown.pop("capabilities").items():
-            print(f"{what}: {', '.join(able) or 'no capabilities beyond the contract'}")
+            say(f"{what}: {', '.join(able) or 'no capabilities beyond the contract'}")
         for key in ("install", "docs", "distribution"):
-            print(f"{key}: {shown[key] or 'nothing'}")
+            say(f"{key}: {shown[key] or 'nothing'}")
     return 0
 
 

@@ -223,7 +223,7 @@ def test_a_string_that_a_column_does_not_take_is_an_error_with_row_and_column(ki
     for text in REFUSED[kind]:
         with pytest.raises(InputError) as raised:
             values(batch_of(schema, {"c": None}, {"c": text}), [column])
-        assert f"column 'c' is {kind}, and {text!r} is none" in str(raised.value.what)
+        assert f"column 'c' is {kind}, and {text!r} is not one" in str(raised.value.what)
         assert raised.value.record == f"{{'c': {text!r}}}"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.kafka.messages import named_fields, with_metadata
+from rheos.core.connectors.capabilities import is_endless
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.splits import Split
 
@@ -34,7 +35,7 @@ def test_without_a_format_a_row_is_the_bytes_of_a_record() -> None:
     source = made(schema=None, format=None)
     assert source.schema == pa.schema([pa.field("value", pa.binary())])
     assert not source.bounded
-    assert source.endless(Split("orders/0"))
+    assert is_endless(source, Split("orders/0"))
     assert made(end="latest").bounded
     assert made(end="latest").discovery_ms is None
     assert made(discover="5s").discovery_ms == 5000

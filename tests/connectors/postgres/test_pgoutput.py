@@ -63,7 +63,7 @@ def test_what_ends_early_or_late_is_refused(data: bytes) -> None:
     ("data", "message"),
     [
         (b"S\0", "messages 'S' are not known"),
-        (b"I\0\0\0\x07X", "'X' stands where 'N'"),
+        (b"I\0\0\0\x07X", "'X' instead of 'N'"),
         (b"I\0\0\0\x07N\0\x01b\0", "kind 'b'"),
         (b"I\0\0\0\x07N\xff\xff", "65535 columns"),
         (b"I\0\0\0\x07N\0\x01t\xff\xff\xff\xff", "4294967295 bytes ends early"),

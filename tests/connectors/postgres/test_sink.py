@@ -131,7 +131,7 @@ def test_changes_are_written_by_the_tables_key(database: Database) -> None:
     table = rows.key_by("id").table(n=rh.agg.count())
     for written in ({"mode": "append"}, {"mode": "upsert", "key": "n"}):
         sink = rh.postgres.sink("counts", url=database.url, **written)  # type: ignore[arg-type]
-        with pytest.raises(ProgramError, match="changes of a table by id"):
+        with pytest.raises(ProgramError, match="changes of a table with the key id"):
             table.sink_to(sink)
 
 

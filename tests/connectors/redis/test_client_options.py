@@ -13,7 +13,7 @@ pytest.importorskip("redis")
 
 @pytest.mark.parametrize("special", "/?#")
 def test_a_password_that_is_not_encoded_is_not_shown(special: str) -> None:
-    with pytest.raises(ProgramError, match="no URL of a Redis") as raised:
+    with pytest.raises(ProgramError, match="not a valid URL for a Redis") as raised:
         RedisOptions.of(f"redis://:s3cr{special}et=@host:6379/0")
     assert "s3cr" not in str(raised.value)
     assert "percent-encode" in str(raised.value)

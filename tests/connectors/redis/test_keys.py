@@ -81,7 +81,7 @@ def test_a_row_that_could_meet_another_is_told_with_what_to_do() -> None:
     [
         ("{a}{b}", "refuse", "has nothing between 'a' and 'b'"),
         ("{a}{b}", "escape", "has nothing between 'a' and 'b'"),
-        ("{a}2{b}", "escape", "has '2' behind 'a'"),
+        ("{a}2{b}", "escape", "has '2' after 'a'"),
         ("{a}:{b}", "drop", "separators='drop' is not known"),
     ],
 )

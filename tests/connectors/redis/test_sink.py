@@ -191,7 +191,7 @@ def test_what_cannot_be_written_is_found_when_the_program_is_built() -> None:
         with pytest.raises(SchemaError, match=what):
             stream.sink_to(rh.redis.sink(url, **given))
     for bad, options, what in (
-        ("localhost:6379", None, "no URL of a Redis"),
+        ("localhost:6379", None, "not a valid URL for a Redis"),
         (url, {"protocol": 3}, "'protocol' is set by Rheos"),
         (url, {"sock_timeout": 3}, "sock_timeout"),
     ):

@@ -33,7 +33,7 @@ def program() -> rh.Environment:
 PROGRAM = """\
 Program
   events
-    does      reads a collection of 3 rows (bounded); event time: at, at most 5s behind
+    does      reads a collection of 3 rows (bounded); event time: at, at most 5s late
     columns   user: string, kind: string, value: int64, at: timestamp[us, tz=UTC]
     written   here
   forgotten   (unused: it leads to no sink)

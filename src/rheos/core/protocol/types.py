@@ -189,6 +189,10 @@ def _restored_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     return _row_type(names)._make(values)
 
 
+# State holds pickles of rows by this name (`core.moved_names`), and keeps doing so.
+_restored_row.__module__ = "rheos.protocol.types"
+
+
 def rows_of(batch: Batch, record: type | None) -> list[Any]:
     """Returns the batch's rows without hidden columns: instances of the dataclass, or light named rows.
 
