@@ -25,7 +25,7 @@ from rheos.core.task.config import TaskConfig
 
 
 class JobState(Enum):
-    """What a job is doing, or how it has ended."""
+    """The state of a job, or its outcome."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -44,7 +44,7 @@ class JobState(Enum):
 
 @dataclass(frozen=True)
 class ScalingBounds:
-    """Of the width of a job that follows its load."""
+    """Bounds of the parallelism of a job that follows its load."""
 
     least: int
     most: int | None = None
@@ -55,7 +55,7 @@ class ScalingBounds:
 
 
 class AlertConfig:
-    """Where alerts of a job go. It shows the host alone: the path of such an address is often a
+    """The destination of a job's alerts. Only the host is shown: the path of such an address is often a
     secret."""
 
     def __init__(self, url: str, least: HealthState = HealthState.STUCK) -> None:
@@ -76,14 +76,14 @@ class Predecessor:
     released: bool
     """Whether it gave the job back; else it was lost."""
     outcome: Outcome | None = None
-    """How it ended the job. None: it did not."""
+    """Outcome of the job; None if this driver did not end it."""
     seen_ms: int | None = None
     """Wall-clock time of its last sign of life, ms since the epoch."""
 
 
 @dataclass(frozen=True)
 class JobConfig:
-    """All that a runtime is given of a job, beside its plan."""
+    """Everything that a runtime receives of a job except its plan."""
 
     job: JobId
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -93,54 +93,55 @@ class JobConfig:
     master: str | None = None
     """A Spark master; None makes `local[parallelism + 1]`, or takes the session there is."""
     slots_beside: int = 0
-    """How many slots more a master has that is made so, for jobs that run beside this one."""
+    """Number of additional slots of a master that Rheos makes, for Spark jobs next to this one."""
     spark: Any | None = None
     """An existing SparkSession."""
     encrypt: bool | None = None
     """Encrypts what travels between the job's processes; None does so where they run on several
     machines."""
     heartbeat_timeout_ms: int = 15_000
-    """A worker and its driver that have not heard of each other for so long give each other up."""
+    """Time in ms without a message after which a worker and its driver abandon each other."""
     state: StateConfig = field(default_factory=StateConfig)
     from_savepoint: str | None = None
     """A savepoint's folder: the job's state where its log does not say that it began from there."""
     allow_dropped: bool = False
-    """State of the savepoint that the program has no place for is left behind."""
+    """Whether state of the savepoint is dropped that the program no longer has."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The uids of operators in the program, by those that they had when state was stored."""
     history: HistoryConfig | None = field(default_factory=HistoryConfig)
-    """How its metrics are kept; None keeps none."""
+    """Settings of the metrics history; None keeps no history."""
     log_level: int | None = 20
-    """What its workers log from this level of Python's logging on is kept; None keeps nothing."""
+    """Minimum level of the workers' log records that are kept, as in `logging`; None keeps none."""
     scaling: ScalingBounds | None = None
     """Its width follows its load, within these; None keeps it as it is."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
     alerts: AlertConfig | None = None
-    """Where changes of its health are posted; None posts none."""
+    """Destination of changes of its health; None posts none."""
     until_now: bool = False
     """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
     standby: bool = False
-    """Where another driver runs it, it is taken over when that one is gone."""
+    """Whether this driver waits for another one that runs the job, and takes over when that one is
+    gone."""
     settings: tuple[tuple[str, str], ...] = ()
     """The settings by the names of `rh.Settings`, as a user writes them, for display."""
     driver: str = ""
     """Process and host of this driver, for people."""
     predecessor: Predecessor | None = None
-    """The driver that had the job before; None if there was none, or nothing is known of it."""
+    """The previous driver of the job; None if there is none, or it is unknown."""
 
     __repr__ = redacted_repr
 
     @property
     def upgrade(self) -> Upgrade:
-        """What becomes of stored state that does not fit the program as it is."""
+        """Return the treatment of stored state that does not match the program."""
         renamed = {OperatorId(old): OperatorId(new) for old, new in self.renamed.items()}
         return Upgrade(self.allow_dropped, self.state.new_aggregates, renamed)
 
     @property
     def writer(self) -> JobId:
-        """What sinks know the job by: its name and its directory. A fork of the same name must not
-        take for its own what the other has staged, and clear it away."""
+        """Return the identity of the job for sinks: its name and its directory. A fork with the same
+        name must not treat the other job's staged output as its own, and delete it."""
         if self.checkpoint_dir is None:
             return self.job
         return JobId(_at(self.job, self.checkpoint_dir))
@@ -184,31 +185,32 @@ class OperatorStatus:
     """None before there is one."""
     counters: Mapping[str, int] = field(default_factory=dict)
     accumulated: Mapping[str, Accumulated] = field(default_factory=dict)
-    """What its function has added up: `ctx.accumulator(name)`, `ctx.histogram(name)`."""
+    """Accumulators of its function: `ctx.accumulator(name)`, `ctx.histogram(name)`."""
     gauges: Mapping[str, float] = field(default_factory=dict)
-    """What its function shows at the moment: `ctx.gauge(name, ...)`, of all subtasks the most."""
+    """Current gauges of its function, `ctx.gauge(name, ...)`: the maximum over all subtasks."""
 
 
 @dataclass(frozen=True)
 class ScalingStatus:
-    """Of a job whose width follows its load."""
+    """Scaling of a job whose parallelism follows its load."""
 
     bounds: ScalingBounds
     state: str
     """A word: `steady`, `settling`, `no_slots`, ..."""
     meaning: str
-    """Of that state."""
+    """Explanation of that state."""
     last_change: str | None = None
     """From which width to which, and why; None before the first."""
 
 
 @dataclass(frozen=True)
 class LatencyStatus:
-    """Of a job with a latency objective: what its slots have chosen, and what they have found."""
+    """Latency of a job with an objective: the values that its slots have chosen, and the measured
+    ones."""
 
     objective_ms: float
     found_ms: float
-    """What a row takes along its path, in the slowest slot."""
+    """Time of a row along its path, in the slowest slot."""
     buffer_timeout_ms: float
     """The least of all slots."""
     batch_rows: int
@@ -216,7 +218,7 @@ class LatencyStatus:
 
 
 class WaitKind(Enum):
-    """What waits."""
+    """The kind of a wait."""
 
     CALL = "call"
     """A call of the driver to a server."""
@@ -234,7 +236,7 @@ class JobWait:
     what: str
     """A sentence, with the sink, the server and the subtasks as far as they are known."""
     since_ms: int
-    """When the wait began: wall-clock time in ms since the epoch."""
+    """Start of the wait: wall-clock time in ms since the epoch."""
     kind: WaitKind = WaitKind.REQUEST
 
 
@@ -248,14 +250,14 @@ class JobStatus:
     attempt: int
     running_s: float
     records_per_s: float
-    """What the sources gave, over the last second or so."""
+    """Rows per second that the sources emitted, over about the last second."""
     watermark_ms: int | None
     """The least over all operators."""
     checkpoints_completed: int
     checkpoints_failed: int
     """These two, and `restarts`, are counted over all drivers of the job, as its log says."""
     last_checkpoint_ms: int | None
-    """How long the last one took."""
+    """Duration of the last one in ms."""
     restarts: int
     busy_ratio: float
     """Share of the time in which the busiest subtask worked."""
@@ -264,17 +266,17 @@ class JobStatus:
     operators: tuple[OperatorStatus, ...] = ()
     failure: str | None = None
     parallelism: int = 0
-    """Of the attempt that runs."""
+    """Parallelism of the running attempt."""
     last_checkpoint_bytes: int | None = None
     """The size of the newest checkpoint's state, with what it shares with those before it."""
     last_checkpoint_sync_us: int | None = None
-    """How long the newest checkpoint made processing stand still, in the slowest subtask."""
+    """Time for which the newest checkpoint paused processing, in the slowest subtask."""
     strangers: int = 0
     """Frames and connections that were not of the job, and were dropped by its sockets."""
     checkpoint_failure: str | None = None
     """Why the newest checkpoint failed; None once another is complete."""
     earlier: JobCounts = field(default_factory=JobCounts)
-    """What the job had counted before this driver; it is part of the counts above."""
+    """Counts of the job from before this driver. They are part of the counts above."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
     source_lag_rows: int | None = None
@@ -290,10 +292,10 @@ class JobStatus:
     scaling: ScalingStatus | None = None
     """None where the width does not follow the load."""
     health: JobHealth | None = None
-    """What is wrong with the job, since when, and what to do; None before its driver has looked, and
-    for batch jobs."""
+    """Health of the job, with its findings; None before its driver has checked it, and for batch
+    jobs."""
     waits: tuple[JobWait, ...] = ()
-    """What a recovery, the driver's publications, or a savepoint waits for; the longest wait first."""
+    """Waits of a recovery, of the driver's publications, or of a savepoint; the longest first."""
     events_dropped: int = 0
     """Number of events that the bound of the event log has dropped."""
 
@@ -332,7 +334,7 @@ class CheckpointInfo:
     completed_ms: int
     duration_ms: int
     state_bytes: int
-    """Of all its files, those it shares with others too."""
+    """Size of all its files, including those that it shares with other checkpoints."""
     cost: Cost
     savepoint: str = ""
     """The folder of the savepoint that was taken with it."""
@@ -340,7 +342,7 @@ class CheckpointInfo:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What is left when a job has ended."""
+    """The result of a job that has ended."""
 
     status: JobStatus
     collected: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -352,8 +354,8 @@ class JobResult:
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
 
     def accumulator(self, operator: str, name: str) -> Accumulated:
-        """What functions of the operator of that name have added up in `ctx.accumulator(name)` or
-        `ctx.histogram(name)`; empty where nothing was added."""
+        """Return the values that functions of the operator with this name have added to
+        `ctx.accumulator(name)` or `ctx.histogram(name)`; empty if nothing was added."""
         total = Accumulated()
         for status in self.status.operators:
             if status.name == operator and name in status.accumulated:

@@ -26,7 +26,7 @@ class Autoscaler:
         self._last: str | None = None
 
     def next_deadline_ms(self) -> int | None:
-        """When it looks again, by the monotonic clock; None while no attempt runs."""
+        """Return the monotonic time of its next check; None while no attempt runs."""
         return None if self._attempt is None else self._look_ms
 
     def step(

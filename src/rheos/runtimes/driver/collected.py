@@ -1,4 +1,4 @@
-"""What the collect sinks of a job have gathered."""
+"""The rows that the collect sinks of a job have gathered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CollectedResults:
         }
         self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
         self._listed: set[tuple[OperatorId, bytes]] = set()
-        """What the last checkpoint has listed."""
+        """Committables that the last checkpoint lists."""
         self._lock = threading.Lock()
 
     def add(self, checkpoint: CheckpointCompleted) -> None:
@@ -44,7 +44,7 @@ class CollectedResults:
             self._listed = {*listed}
 
     def take(self) -> dict[str, pa.Table]:
-        """What has come since the last call. May be called by any thread."""
+        """Return the rows since the last call. May be called by any thread."""
         with self._lock:
             tables = self.tables()
             self._payloads = {id: {} for id in self._sinks}
@@ -64,8 +64,8 @@ class CollectedResults:
 
 
 class CollectedBefore(Mapping[str, pa.Table]):
-    """Of a job that had finished when it was started: its rows went to the run that finished it. An
-    empty table would say that there were none."""
+    """The results of a job that had already finished when it was started: its rows went to the run that
+    finished it. An empty table would suggest that there were none."""
 
     def __init__(self, job: JobId, names: Sequence[str]) -> None:
         self._job = job

@@ -1,7 +1,7 @@
-"""Where the slowest split of a source is, over all subtasks, so that those that are ahead wait for it.
+"""The event time of a source's slowest split over all subtasks, for which faster splits wait. Pure.
 
-Pure. Subtasks report where their own slowest split is, and hear of the least of all. What is known is a
-little behind, so it bounds the drift only loosely, and no result depends on it.
+Subtasks report the time of their own slowest split, and receive the minimum over all subtasks. These
+times are slightly old, so they bound the drift only loosely, and no result depends on them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import OperatorId
 
 
 class SourceDrift:
-    """Of the attempt that runs."""
+    """The drift of the sources in the running attempt."""
 
     def __init__(self) -> None:
         self._reached: dict[OperatorId, dict[int, int | None]] = {}
@@ -24,7 +24,7 @@ class SourceDrift:
         self._least.clear()
 
     def reported(self, event: Reached) -> list[Align]:
-        """What all subtasks are to hear of it."""
+        """Return the messages to all subtasks that follow from a report."""
         reached = self._reached.setdefault(event.operator, {})
         reached[event.subtask] = event.watermark_ms
         least = min((mark for mark in reached.values() if mark is not None), default=None)

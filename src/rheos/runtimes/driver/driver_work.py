@@ -1,5 +1,5 @@
-"""What the driver does at sinks, next to the master's steps: the recovery commit, publications, and the
-end. A server that does not answer holds up neither a step nor a command.
+"""The driver's work at sinks, concurrent with the master's steps: the recovery commit, publications,
+and the end. A server that does not answer blocks neither a step nor a command.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class EventKeeper:
         self._written: dict[str, list[JobEvent]] = {}
         """The events of each file, as they were written last."""
         self._version = 0
-        """That of the log when files were last written."""
+        """Version of the log when files were last written."""
         self._due_us = 0
         self._lock = threading.Lock()
         """Held while files are written: at the end of the job, two threads may."""
@@ -159,7 +159,7 @@ class EventKeeper:
         changed = {}
         for file, events in by_file.items():
             path = event_file_path(self._folder, f"{self._prefix}-{file:05d}", self._first_ms)
-            # That the bound has dropped the first events of a file changes nothing in it.
+            # A file stays as it is if the bound has dropped its first events.
             if self._written.get(path, [])[-len(events) :] != events:
                 changed[path] = events
         return changed

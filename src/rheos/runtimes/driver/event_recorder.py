@@ -63,7 +63,7 @@ class EventRecorder:
         """Newest entry of the log before this driver wrote any."""
         self._began = False
         self._restored = ""
-        """What the attempt starts from, in words."""
+        """Description of the state that the attempt starts from."""
         self._start: tuple[str, str] | None = None
         """The event of this driver's start, until the job runs; and its outcome."""
         self._restart: str | None = None
@@ -202,7 +202,7 @@ class EventRecorder:
         if error is None:
             return
         if before is LifecycleState.STOPPING and self._restart is not None:
-            # Of the attempt's errors the first need not be the one that explains the others.
+            # The first error of the attempt need not be the one that explains the others.
             what, detail = redacted(error.what), redacted(str(error))
             self._log.amend(self._restart, what, detail, error.operator)
         elif error is not coordinator.shortage or self._shortage is None:

@@ -41,7 +41,7 @@ class HistoryKeeper:
         self._maker = MomentMaker()
         self._history = MetricsHistory(config)
         self._own: dict[Grain, list[MetricsMoment]] = {Grain.FINE: [], Grain.COARSE: []}
-        """Those of the file that grows."""
+        """Moments of the file that is being extended."""
         self._unwritten: set[Grain] = set()
         self._kept = kept
         self._next_us: int | None = None
@@ -103,7 +103,7 @@ class HistoryKeeper:
         return True
 
     def _files(self) -> list[tuple[str, HistorySegment]]:
-        """What is to be written; from here on it counts as written."""
+        """Return the files to write. From now on they count as written."""
         periods = {Grain.FINE: self._config.fine_ms, Grain.COARSE: self._config.coarse_ms}
         files = []
         for grain in sorted(self._unwritten, key=lambda grain: grain.value):
@@ -122,7 +122,7 @@ class HistoryKeeper:
                 self._store.delete(stale)
 
     def _read_before(self) -> None:
-        """What an earlier driver has written goes before what this one knows."""
+        """Add the moments of earlier drivers before those of this one."""
         if self._reading is None:
             first_ms = self._own[Grain.FINE][0].at_ms
             self._reading = self._io.submit(partial(self._read, first_ms))
@@ -139,7 +139,7 @@ class HistoryKeeper:
 
 
 def stored_history(store: Store, job: JobId) -> HistoryView:
-    """What drivers have left beside the log. Raises OSError."""
+    """Return the history that drivers have stored next to the log. Raises OSError."""
     config = HistoryConfig()
     return _view(job, config, *_stored(store, job, config))
 

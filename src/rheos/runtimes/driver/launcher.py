@@ -1,4 +1,4 @@
-"""What the master needs of a runtime: to run the subtasks of an attempt, and to carry messages."""
+"""The contract between master and runtime: running the subtasks of an attempt, and sending messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Launcher(Protocol):
     """
 
     def free_slots(self) -> int:
-        """How many subtasks can run now. Does not wait."""
+        """Return the number of subtasks that can run now, without waiting."""
         ...
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
@@ -43,11 +43,12 @@ class Launcher(Protocol):
         ...
 
     def strangers(self) -> int:
-        """How many frames and connections of strangers the driver's end has dropped so far."""
+        """Return the number of frames and connections of unauthenticated peers that the driver has
+        dropped so far."""
         ...
 
     def poll(self) -> Sequence[LauncherEvent]:
-        """What has happened since the last call, in order."""
+        """Return the events since the last call, in order."""
         ...
 
 
@@ -58,7 +59,7 @@ def deployment(
     attempt: Attempt,
     restore: Restore | None,
 ) -> Deployment:
-    """What the slots of an attempt are given; `plan` is as wide as the attempt."""
+    """Return the deployment of an attempt's slots. `plan` has the attempt's parallelism."""
     return Deployment(
         plan=plan,
         job=config.job,

@@ -140,12 +140,12 @@ OUTCOMES = {
 
 
 class Master:
-    """Takes one job to its end. Other threads may use only what stands under "for any thread".
+    """Runs one job to its end. Other threads may use only the methods under "for any thread".
 
-    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish, and
-    `listing` lists the sources that are watched, and compacts the log. `splits` are those that the job
-    begins with, and `process` returns the metrics of the driver's process. Raises ConfigurationError,
-    naming the directory, where the store cannot be written.
+    `open_store` opens the folders of savepoints. `io` runs publications that only the driver can make,
+    and `listing` lists watched sources and compacts the log. `splits` are the initial ones of the job,
+    and `process` returns the metrics of the driver's process. Raises ConfigurationError, with the
+    directory, if the store cannot be written.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Master:
         return self._profiles.request(subtask, for_ms)
 
     def checkpoints(self) -> tuple[CheckpointInfo, ...]:
-        """Those that are kept, the oldest first; as of the last step."""
+        """Return the retained checkpoints, the oldest first, as of the last step."""
         return self._kept
 
     def events(self) -> list[JobEvent]:
@@ -290,7 +290,7 @@ class Master:
         return tuple(map(str, self._decisions))
 
     def take_collected(self) -> dict[str, pa.Table]:
-        """What collect sinks have gathered since the last call."""
+        """Return the rows that collect sinks have gathered since the last call."""
         return self._collected.take()
 
     def metrics(self) -> MetricsReport:
@@ -303,7 +303,7 @@ class Master:
         return msgspec.structs.replace(metrics, readings=[*metrics.readings, *self._process()])
 
     def history(self) -> HistoryView:
-        """What the metrics were, as of the last step."""
+        """Return the history of the metrics, as of the last step."""
         return self._history.view()
 
     def abandon(self, error: RheosError) -> None:
@@ -350,7 +350,7 @@ class Master:
         return JobResult(self._status, self._collected.tables())
 
     def next_step_us(self) -> int | None:
-        """When, by the monotonic clock, a step is due though nothing happens."""
+        """Return the monotonic time at which a step is due even if nothing happens."""
         if self._clearing is not None:
             return self._clearing[0]
         deadlines = (
@@ -502,7 +502,7 @@ class Master:
     # --- actions ----------------------------------------------------------------------------------
 
     def _carry_out(self, action: Action) -> list[Event]:
-        """Does it, and returns what came of it."""
+        """Execute an action, and return the resulting events."""
         match action:
             case ReadLog():
                 return [self._read_log()]
@@ -581,9 +581,9 @@ class Master:
         return []
 
     def _clear_away(self) -> None:
-        """Abort what workers of earlier attempts have staged since this one began: they may have
-        outlived their driver. What stays is found by the next attempt, and where there is none it is
-        rubbish next to the output. So the job's end does not wait for a server that does not answer."""
+        """Abort output that workers of earlier attempts have staged since this one began, as they may
+        have outlived their driver. Remaining output is aborted by the next attempt; without one it is
+        garbage next to the output. So the job's end does not wait for a server that does not answer."""
         end = self._end
         assert end is not None
         if end.outcome is Outcome.FAILED or end.finished_before is not None:
@@ -602,7 +602,7 @@ class Master:
         return completion.done() or self._clock.monotonic_us() >= by_us
 
     def _identity(self) -> str:
-        """Of the log, which has been claimed; only where a sink needs it is it read."""
+        """Return the identity of the claimed log. It is read only if a sink needs it."""
         if self._log_identity is None and self._on_driver:
             self._log_identity = self._log.identity()
         return self._log_identity or ""
@@ -636,7 +636,7 @@ class Master:
         with contextlib.suppress(OSError):
             files = self._store.list(state_folder(self._job))
             self._delete(stale(files, action.attempt, action.keep, action.through))
-            # Of the attempt's own, some are being written now.
+            # Some of the attempt's own files are being written now.
             halves = self._store.unfinished(state_folder(self._job))
             self._delete(stale(halves, action.attempt, frozenset()))
             self._delete(self._store.unfinished(self._log.folder, _SURELY_LEFT_S))
@@ -711,7 +711,7 @@ def _state_bytes(entry: CheckpointCompleted) -> int:
 
 
 def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
-    """What users see of an entry of the log."""
+    """Return the public description of an entry of the log."""
     return CheckpointInfo(
         checkpoint=entry.checkpoint,
         attempt=entry.attempt,

@@ -17,7 +17,7 @@ from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobStatus
 
 EARLIER_DRIVERS = "under earlier drivers"
-"""The cause that stands for restarts under earlier drivers of the job."""
+"""The cause shown for restarts under earlier drivers of the job."""
 _MOST_STATE = 3
 
 
@@ -50,7 +50,7 @@ class MetricsKeeper:
         self._durations_ms = Distribution()
         self._last_checkpoint = 0
         self._completed_us: int | None = None
-        """When that was completed, or the attempt began, by the monotonic clock."""
+        """Monotonic time at which it completed, or the attempt began."""
         self.log_entries = 0
         """Number of files of the job's log."""
 
@@ -64,7 +64,7 @@ class MetricsKeeper:
         self._shares = {}
 
     def restarted(self, restarts: int, cause: Exception | None) -> None:
-        """The job has restarted so often by now."""
+        """Record the number of restarts so far, and the cause of the last one."""
         if restarts > self._causes.total():
             name = "unknown" if cause is None else type(cause).__name__
             self._causes[name] += restarts - self._causes.total()

@@ -15,7 +15,7 @@ from rheos.core.protocol.stacks import MOST_MS, StackProfile, profile_problem
 
 EVERY_MS = 10
 _PATIENCE_MS = 10_000
-"""How much longer than it samples a worker may take to answer."""
+"""Time that a worker may take to answer, in addition to the sampling time."""
 
 Send = Callable[[SampleStacks, int], None]
 """A message to one subtask."""
@@ -79,7 +79,7 @@ class ProfileService:
     # --- for the master ---------------------------------------------------------------------------
 
     def step(self, attempt: Attempt, parallelism: int, now_ms: int, send: Send) -> None:
-        """`attempt` runs, with so many subtasks; 0 where none does."""
+        """Send requests that are due. `attempt` runs with `parallelism` subtasks; 0 if none runs."""
         wanted = self._under_way
         if wanted is not None and (wanted.attempt != attempt or now_ms >= wanted.deadline_ms):
             ended = "its attempt has ended" if wanted.attempt != attempt else "it has not answered"
@@ -105,7 +105,7 @@ class ProfileService:
         )
 
     def sampled(self, event: StacksSampled) -> None:
-        """What a worker says; it is looked at before it counts."""
+        """Receive a worker's profile. It is checked before it counts."""
         wanted = self._under_way
         if wanted is None or (event.request, event.profile.subtask) != (wanted.number, wanted.subtask):
             return
@@ -117,7 +117,7 @@ class ProfileService:
             self._settle(TransportError(what))
 
     def next_deadline_ms(self) -> int | None:
-        """When, by the clock of `step`, it has something to do."""
+        """Return the time of its next action, by the clock of `step`."""
         return None if self._under_way is None else self._under_way.deadline_ms
 
     def _settle(self, outcome: StackProfile | RheosError) -> None:

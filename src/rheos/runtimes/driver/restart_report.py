@@ -1,4 +1,4 @@
-"""Says that a job restarts, and why, however it was started; and to its log what else becomes of it."""
+"""Reports that a job restarts, with the cause, and writes its other changes of state to its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ logging otherwise."""
 
 
 class RestartReport:
-    """Of one job. A cause is given in full once; where it comes again, its first line says so."""
+    """Reports the restarts of one job. A cause is printed in full once; if it recurs, only its first
+    line is printed."""
 
     def __init__(self) -> None:
         self._restarts = 0
@@ -41,7 +42,7 @@ class RestartReport:
             else:
                 JOBS.info("the job %r is %s", status.name, status.state.value, extra=of_job)
         if restarts <= self._restarts or status.state is JobState.FAILED:
-            return  # What a job ends by is its error.
+            return  # The error that ends a job is reported elsewhere.
         self._restarts = restarts
         cause = status.failure or "no cause is known"
         again = "again, " if cause == self._cause else ""

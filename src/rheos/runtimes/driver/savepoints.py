@@ -84,7 +84,7 @@ class SavepointService:
         )
 
     def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:
-        """`made` gives the request, of its number."""
+        """Send a request to the coordinator. `made` returns the request for its number."""
         answer: Future[str] = Future()
         answer.set_running_or_notify_cancel()
         with self._lock:

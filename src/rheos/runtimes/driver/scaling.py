@@ -1,25 +1,29 @@
-"""From what the slots of a job do to how many it should have, for `parallelism="auto"`. Pure.
+"""Computes the number of slots of a job from its load, for `parallelism="auto"`. Pure.
 
-Every slot has a subtask of every operator, so what is scaled is the job. The controller is told once a
-second what share of their time the slots worked or were held up by others that did (in the rest they
-had nothing to do), how many rows the sources gave, and, where sources know it, how many wait in them.
+Every slot has a subtask of every operator, so the whole job is scaled. Once a second, the controller
+receives the share of their time in which the slots worked or were blocked by others that worked (for
+the rest they were idle), the number of rows that the sources emitted and, if sources know it, the
+number of rows that wait in them.
 
-- Where slots have no time left (`FULL` of it, on average over `WIDEN_AFTER_MS`), the job gets so many
-  that they would have some (`TARGET`). Where rows wait in the sources, so many that they take in what
-  comes, and what has waited within `CATCH_UP_S`; where those that run will do that, it only waits.
-- Where fewer slots would still have time (`SPARE`), even for the most that was asked of them in a
-  while, it gets fewer. The while is a minute; longer where a rescale takes long, and twice as long each
-  time that fewer slots were soon too few.
-- Where more slots gave no more rows (one slot reads all of a split; what is outside, or the machine,
-  sets the pace), it stays as it is for a time.
+- If the slots are busy (`FULL` of their time, on average over `WIDEN_AFTER_MS`), the job gets enough
+slots
+  to be busy for `TARGET` of it. If rows wait in the sources, it gets enough slots to process new rows
+  and the waiting ones within `CATCH_UP_S`. If the current slots will manage that, it waits.
+- If fewer slots would still have time (`SPARE`), even for the highest recent load, it gets fewer.
+"Recent"
+  means a minute; longer if a rescale takes long, and twice as long each time that fewer slots soon were
+  too few.
+- If more slots did not process more rows (one slot reads a whole split; an external system or the
+machine
+  is the limit), the job stays as it is for some time.
 
-A rescale costs a checkpoint and a pause, in which rows pile up: so what slots do when an attempt has
-just begun is not looked at.
+A rescale costs a checkpoint and a pause, in which rows accumulate. So the load just after the start of
+an attempt is ignored.
 
-Invariants: AS1, what is asked for is within the bounds and the slots. AS2, one step at most doubles the
-width. AS3, nothing is asked for until the last request is answered and its attempt has settled. AS4,
-under a load that stays, no step takes back the one before: the same work never fills a slot after a
-step down, nor spares one after a step up, as SPARE < TARGET < FULL.
+Invariants: AS1, a request is within the bounds and the slots. AS2, one step at most doubles the
+parallelism. AS3, there is no request until the last one is answered and its attempt has settled. AS4,
+under a constant load no step reverts the one before: the same work never fills a slot after a step
+down, nor spares one after a step up, as SPARE < TARGET < FULL.
 """
 
 from __future__ import annotations
@@ -41,16 +45,16 @@ WIDEN_AFTER_MS = 10_000
 NARROW_AFTER_MS = 60_000
 MOST_PATIENCE_MS = 3_600_000
 SOON_MS = 600_000
-"""What is taken back within this time was a mistake."""
+"""Time in ms within which a reverted step counts as a mistake."""
 CATCH_UP_S = 60
 _BEHIND_S = 0.1
-"""Where less waits than comes in this time, there is nothing to catch up with."""
+"""Waiting rows up to the input of this time in seconds are not a backlog."""
 _SHARE_OF_TIME = 20
-"""A job is not made narrower more often than once in so many times of what a rescale takes."""
+"""Minimum time between two steps down, as a multiple of the duration of a rescale."""
 _WORTH = 0.8
-"""Of its slots, those that a narrower job may still have: fewer would not be worth a rescale."""
+"""Maximum share of its slots that a job may have after a step down: a smaller step is not worth it."""
 _GAIN = 1.1
-"""More slots are to give so many times the rows."""
+"""Minimum factor by which more slots must increase the number of rows."""
 NO_GAIN_FOR_MS = 600_000
 FIRST_RETRY_MS = 30_000
 MOST_RETRY_MS = 600_000
@@ -58,16 +62,16 @@ MOST_RETRY_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class SlotLoad:
-    """What was seen of an attempt in the last second or so."""
+    """The load of an attempt in about the last second."""
 
     shares: Sequence[float]
-    """Of each slot: how much of its time it worked, or was held up by others."""
+    """Share of the time, for each slot, in which it worked or was blocked by others."""
     rows_per_s: float
-    """That the sources gave."""
+    """Number of rows per second that the sources emitted."""
     lag_rows: int | None = None
-    """That wait in the sources; None where they do not know."""
+    """Number of rows that wait in the sources; None if it is unknown."""
     slots: int = 1_000_000
-    """That there are for the job, those that it has included."""
+    """Number of slots available to the job, including its own."""
 
 
 class ScalingState(Enum):
@@ -100,7 +104,7 @@ class _Seen:
 
 
 class ScalingController:
-    """Of one driver. Times are monotonic, in ms."""
+    """Decides the parallelism of one driver's job. Times are monotonic, in ms."""
 
     def __init__(self, bounds: ScalingBounds) -> None:
         self.bounds = bounds
@@ -141,7 +145,7 @@ class ScalingController:
             self._retry_ms = min(2 * self._retry_ms, MOST_RETRY_MS)
 
     def observe(self, load: SlotLoad, now_ms: int) -> WidthChange | None:
-        """What to ask for now, if anything. `state` says why not."""
+        """Return the change to request now; None for no change, for which `state` has the reason."""
         if self._asked_ms is not None:
             self.state = ScalingState.ASKED
             return None
@@ -237,7 +241,7 @@ class ScalingController:
         return max(self._patience_ms, _SHARE_OF_TIME * self._took_ms)
 
     def _covers(self, ms: int, now_ms: int) -> bool:
-        """Whether the attempt was looked at for so long."""
+        """Return whether the attempt was observed for this time."""
         return self._looks_from_ms <= now_ms - ms
 
     def _is_outside(self) -> bool:
@@ -251,8 +255,8 @@ class ScalingController:
 
 
 def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
-    """How many times what the slots take in is asked of them: what comes, and what waits within
-    CATCH_UP_S. None where sources do not know what waits in them."""
+    """Return the demand as a multiple of the rows that the slots process: new rows, and the waiting
+    ones within CATCH_UP_S. None if sources do not know their waiting rows."""
     first, last = seen[0], seen[-1]
     if first.lag_rows is None or last.lag_rows is None or last.at_ms == first.at_ms:
         return None

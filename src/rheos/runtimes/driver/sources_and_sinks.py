@@ -1,5 +1,5 @@
-"""What the driver does by itself at a job's sources and sinks: look what input there is, and publish on
-recovery what the log promises."""
+"""The driver's own work at a job's sources and sinks: listing the input, and publishing output on
+recovery that the log promises."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stages(plan: PhysicalPlan) -> bool:
 
 
 def streams_beside(plan: PhysicalPlan) -> bool:
-    """Whether queries of Spark are to run beside the job for as long as it does."""
+    """Return whether queries of Spark run next to the job for as long as it runs."""
     return any(
         not stream.bounded for _, source in sources(plan) for stream in capabilities.queries(source)
     )
@@ -89,14 +89,15 @@ def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
 
 
 def release_sources(plan: PhysicalPlan) -> None:
-    """The job has ended: so does what its sources have begun beside it."""
+    """End everything that the sources have started next to the job. Called when the job has ended."""
     for _, source in sources(plan):
         with contextlib.suppress(Exception):
             capabilities.release(source)
 
 
 def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
-    """Where no query can run beside the job. Raises ConfigurationError, with the user's line."""
+    """Refuse sources with queries, for runtimes in which no query can run next to the job. Raises
+    ConfigurationError, with the user's line."""
     for planned, source in sources(plan):
         if any(not stream.bounded for stream in capabilities.queries(source)):
             raise ConfigurationError(
@@ -161,7 +162,8 @@ def watched_sources(
 
 
 def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
-    """What a source that is watched has now. May take long. Raises RheosError, with the user's line."""
+    """Return the current splits of a watched source. May take long. Raises RheosError, with the user's
+    line."""
     assert isinstance(planned.spec, SourceSpec)
     source = planned.spec.source
     with _located(planned):
@@ -242,7 +244,7 @@ def publishes(plan: PhysicalPlan) -> bool:
 
 
 def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
-    """What the columns are that sinks write into, where these are not their own."""
+    """Return the column types of the targets of sinks, if the sinks do not own these."""
     return {
         planned.id: target
         for planned in plan.operators()
@@ -252,8 +254,8 @@ def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
 
 
 def check_targets(plan: PhysicalPlan) -> None:
-    """Of a job that begins with nothing. Raises ConfigurationError, with the user's line, where a sink
-    must not write beside what is there."""
+    """Check the targets of a job without earlier state. Raises ConfigurationError, with the user's
+    line, if a sink must not add to existing output."""
     for planned, committer in _committers(plan):
         with _located(planned):
             sink_capabilities.check_target(committer)
@@ -294,7 +296,7 @@ def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHan
 def publish(
     plan: PhysicalPlan, job: JobId, log: str, attempt: Attempt, checkpoint: CheckpointCompleted | None
 ) -> None:
-    """Commits what the checkpoint lists and aborts what attempts before `attempt` staged beside it.
+    """Commit the checkpoint's committables, and abort other output that earlier attempts have staged.
 
     Raises RheosError, with the sink's place.
     """

@@ -1,4 +1,4 @@
-"""The listings of watched sources that are under way, beside the master's steps."""
+"""The running listings of watched sources, concurrent with the master's steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Listings:
         self._under_way[action.operator] = self._io.submit(partial(discovered, planned))
 
     def poll(self) -> list[Event]:
-        """What has come of those that are done."""
+        """Return the results of the listings that are done."""
         done = [id for id, completion in self._under_way.items() if completion.done()]
         return [self._outcome(id, self._under_way.pop(id)) for id in done]
 

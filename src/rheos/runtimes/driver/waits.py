@@ -1,6 +1,6 @@
-"""What a job waits for, in sentences: servers, sinks and subtasks, each since when.
+"""Descriptions of what a job waits for: servers, sinks and subtasks, with the start of each wait.
 
-The status shows it, so a command that has to wait can say why.
+The status shows them, so a command that has to wait can report the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the workers of a job have logged, in the driver's own logging, under one logger."""
+"""Passes the log records of a job's workers to the driver's own logging, under one logger."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, Lo
 from rheos.core.redaction import redacted
 
 JOBS = logging.getLogger("rheos.job")
-"""Of jobs and their workers. What is logged there goes to the logs of jobs alone (`control.job_logs`),
-and not to the handlers that the program has set up in this process."""
+"""Logger of jobs and their workers. Its records go only to the logs of jobs (`control.job_logs`), not
+to the handlers that the program has configured in this process."""
 JOBS.propagate = False
 JOBS.addHandler(logging.NullHandler())
 JOBS.setLevel(logging.DEBUG)
