@@ -12,6 +12,7 @@ from hypothesis import settings
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
+from tests.long_tests import long_tests
 
 pytest_plugins = [
     "rheos.testing.pytest_plugin"
@@ -44,12 +45,16 @@ _SERVERS = ("cassandra", "kafka", "opensearch", "postgres", "redis", "servers")
 
 
 def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the first case of each test that needs neither a server nor a simulated world."""
+    """Return the first case of each short test that needs neither a server nor a simulated world."""
     left_out = {*_WORLDS, *_SERVERS}
+    long = long_tests()
     first: dict[str, pytest.Item] = {}
     for item in items:
         if left_out.isdisjoint(item.path.parts) and item.get_closest_marker("spark") is None:
-            first.setdefault(item.nodeid.partition("[")[0], item)
+            path, _, function = item.nodeid.partition("[")[0].partition("::")
+            name = f"{path.removesuffix('.py').replace('/', '.')}::{function}"
+            if name not in long:
+                first.setdefault(name, item)
     return [*first.values()]
 
 
