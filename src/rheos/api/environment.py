@@ -342,9 +342,10 @@ class Environment:
     # --- runs -----------------------------------------------------------------------------------------
 
     def execute(self, name: str = "job") -> JobResult:
-        """Runs the program and waits for its end. Raises the error that ended it.
+        """Run the program and wait for its end. Raises the error that ended it.
 
-        What runs are the sinks written since the last `execute`, and all that leads to them.
+        Only the sinks that were declared since the last `execute` run, with everything upstream of
+        them.
         """
         handle = self.execute_async(name)
         try:

@@ -313,8 +313,8 @@ class _PartReader(WrappedReader):
         return rows if self._span is None else self._counting(rows, self._span)
 
     def _within(self, reached: TimeReached) -> TimeReached:
-        """Not beyond the last moment of which a row counts in the part: those behind the switch are of
-        the next one, and not late."""
+        """Limit event-time progress to the last moment before the switch. Rows after the switch belong
+        to the next part, and must not count as late."""
         if self._span is None or self._span.end_us is None:
             return reached
         return TimeReached(min(reached.event_time_ms, (self._span.end_us - 1) // 1000))

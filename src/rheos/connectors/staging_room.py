@@ -49,7 +49,8 @@ class StagingRoom:
                 self._under_way_bytes = self._take(sizes)
 
     def end(self, sizes: Mapping[int, int]) -> None:
-        """Record that the commit has succeeded. It may have been of more epochs than its first try."""
+        """Record that the commit has succeeded. A retry may have committed more epochs than the first
+        try."""
         with self._lock:
             self._take(sizes)
             self._under_way_bytes = None

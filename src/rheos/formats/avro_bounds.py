@@ -138,7 +138,8 @@ class AvroBounds:
     # --- by payload -----------------------------------------------------------------------------------
 
     def _skip(self, schema: Any) -> _Skip:
-        """Return what skips a value of the type, and counts down the values that are left."""
+        """Return a function that skips one value of this type, and counts its values against the
+        limit."""
         if isinstance(schema, list):
             return self._union([self._skip(each) for each in schema])
         if isinstance(schema, str):

@@ -113,7 +113,8 @@ class RowPattern:
         return found
 
     def endless(self, conditions: Mapping[str, Condition]) -> RowVariable | None:
-        """A variable that is taken for as long as there are rows."""
+        """Return a variable that would match all remaining rows: greedy, without an upper limit and
+        without a condition; None if the pattern has none."""
         for each in self.node.find_all(RowRepeated):
             if each.args.get("most") is None and not each.args["reluctant"]:
                 found = _takes_all(each, conditions)

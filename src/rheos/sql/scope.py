@@ -65,7 +65,7 @@ class SqlRelation:
 
 @dataclass(frozen=True)
 class NameScope:
-    """The tables in sight of an expression."""
+    """The tables in the scope of an expression."""
 
     sql: SqlText
     tables: tuple[TableInSight, ...]

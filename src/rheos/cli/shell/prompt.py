@@ -60,7 +60,7 @@ def asked(session: ShellSession) -> None:
             report(error)
 
     def look() -> None:
-        """Shows above the line that is typed which jobs have failed."""
+        """Print the jobs that have failed, above the input line."""
         if any(job.over for job in session.jobs):
             run_in_terminal(show_failures)
 

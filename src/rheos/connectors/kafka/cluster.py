@@ -55,7 +55,7 @@ class FoundTopic:
 
 
 def is_topic_name(given: Any) -> bool:
-    """Whether a topic may be called so."""
+    """Return whether `given` is a valid name of a topic."""
     return isinstance(given, str) and _NAME.fullmatch(given) is not None
 
 

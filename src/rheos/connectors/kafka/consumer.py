@@ -84,8 +84,8 @@ _LOOKED_WITHIN_S = 5.0
 """Seconds that a look at the topics may take while they are read: nothing is polled meanwhile. Where an
 answer is lost with a link that is cut, rows flow again as soon after its return."""
 _NO_GROUP = "rheos"
-"""The client wants a name, and makes no use of it where nothing is committed: that it may not use the
-name is no error then."""
+"""Value of `group.id` if the user sets none. The client requires one, but uses it only to commit. So a
+missing permission for this group is not an error."""
 
 
 class TopicConsumer(SourceClient):

@@ -132,8 +132,8 @@ class Producing:
                 break
 
     def fence(self, within_s: float) -> None:
-        """Ends what others have under way with this transactional id, and keeps them from more. Raises
-        what the client raises, or that the brokers refuse it."""
+        """Abort open transactions of other producers with this transactional id, and fence those
+        producers. Raises the client's error, or the brokers' refusal."""
         deadline = time.monotonic() + within_s
         while True:
             try:

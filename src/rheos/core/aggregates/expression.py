@@ -21,7 +21,8 @@ from rheos.core.protocol.elements import TS
 
 @dataclass(frozen=True)
 class Expression(Agg):
-    """Keeps the columns that it reads of every row."""
+    """An aggregate by a Polars expression. Its state has, for every row, the columns that the
+    expression reads."""
 
     kind: ClassVar[str] = "expression"
 

@@ -214,7 +214,8 @@ class HasSession(Protocol):
     """A source that is bound to a SparkSession, such as that of a DataFrame."""
 
     def session(self) -> Any | None:
-        """Return the session; None if this source needs none, though its class may."""
+        """Return the SparkSession; None if this source does not need one, although others of its class
+        may."""
 
 
 def session_of(source: Source) -> Any | None:

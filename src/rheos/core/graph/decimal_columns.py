@@ -168,7 +168,8 @@ def both_valid(one: Array | None, other: Array | None) -> Array | None:
 
 
 def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.Series:
-    """Return the column of type `kind` with these units, each of at most its digits."""
+    """Return a column of type `kind` with these unscaled values, none of which may have more digits
+    than the precision of `kind`."""
     values = units.values if valid is None else np.where(valid, units.values, 0)
     words = np.empty((len(values), 2), "<i8")
     if values.dtype == object:

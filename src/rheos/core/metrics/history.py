@@ -47,7 +47,7 @@ class HistoryConfig:
 
     @property
     def coarse_moments(self) -> int:
-        """A week, at 10 minutes."""
+        """Number of coarse moments to keep: one week at an interval of 10 minutes."""
         return 1008
 
 

@@ -55,8 +55,8 @@ class Call:
 
 
 class KnownRows:
-    """A cache of what was found, by key. The oldest key goes: when there are more than `max_keys`, and
-    when it was asked for `keep_us` ago. A block goes with the last of its keys."""
+    """A cache of lookup results, by key. It evicts the oldest key if there are more than `max_keys`
+    keys, or if its lookup is `keep_us` old. A block is released with the last of its keys."""
 
     def __init__(self, max_keys: int, keep_us: int) -> None:
         self._max_keys = max_keys

@@ -30,7 +30,7 @@ class SourceProgress:
     open: int
     waiting: int
     lag_rows: int | None
-    """Records that are there and not read; None where no split can say."""
+    """Number of records that are not read so far; None if no split can report it."""
     lag_ms: int | None
     """The wall clock less the latest event time read, of the split furthest behind; splits that are
     known to be read to their ends do not count."""

@@ -56,7 +56,8 @@ class Sealed:
         return data
 
     def open(self, data: bytes) -> tuple[int, bytes]:
-        """The format and the content, as they were written. Raises UnrestorableError, naming it."""
+        """Return the format and the content of a sealed file. Raises UnrestorableError, with the file's
+        name, if it is damaged or of a later format."""
         if len(data) > MAX_BYTES:
             raise self.damaged(f"it has {len(data)} bytes, and none has more than {MAX_BYTES}")
         try:

@@ -35,8 +35,8 @@ group."""
 
 
 AGGREGATES = "aggregates"
-"""The label of the value of window state that built-in aggregates keep: a window can do without what
-an aggregate keeps that is new (`NewAggregates`)."""
+"""Label of the value of window state of built-in aggregates. State from before an aggregate was added
+can be restored; `NewAggregates` determines the new aggregate's result."""
 
 
 ROWS_OF_AGGREGATES = "rows of aggregates"
@@ -108,6 +108,7 @@ class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Key columns of keyed state, with their types."""
     value: TypeShape
     exact: bool = False
-    """Written in a form of the operator's own: only an equal shape is read."""
+    """Whether the state is written in a format private to the operator. It can only be restored if the
+    shapes are equal."""
     ttl: TtlShape | None = None
     """None where nothing expires."""

@@ -50,7 +50,7 @@ class LoggedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty where a part of the driver that serves several jobs has said it."""
     attempt: int | None = None
     operator: str | None = None
-    """Its name; None where the code of no operator has said it."""
+    """Name of the operator whose code logged the line; None if no operator did."""
     subtask: int | None = None
     """None for the driver."""
     error: str = ""

@@ -32,7 +32,8 @@ _PLACE = {
     Holds.MAP: ("map_key",),
     Holds.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
 }
-"""By which columns a row of state is the same before and after. Rows of other states come and go."""
+"""Columns that identify a row of state before and after a change, by kind of state. Rows of other kinds
+are only added or removed."""
 _BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
 """Each entry of these is a row by itself."""
 _PURGED = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)

@@ -18,7 +18,7 @@ _NOT_NULL = " not null"
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The type whose text this is. Raises SchemaError where no type has that text."""
+    """Return the Arrow type with this name. Raises SchemaError if there is no such type."""
     if found := _TIMESTAMP.fullmatch(name):
         return pa.timestamp(found[1], tz=found[2])
     if found := _DECIMAL.fullmatch(name):

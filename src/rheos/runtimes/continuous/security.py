@@ -38,7 +38,8 @@ class Security(Protocol):
         ...
 
     def admits(self, mechanism: bytes, credentials: list[bytes]) -> bool:
-        """Whether who shows these, in the handshake, is one of the job's."""
+        """Return whether the peer that presents these credentials in the handshake belongs to the
+        job."""
         ...
 
 

@@ -15,7 +15,8 @@ class SourceDrift:
 
     def __init__(self) -> None:
         self._reached: dict[OperatorId, dict[int, int | None]] = {}
-        """By source and subtask; None where it has no split that counts."""
+        """Last watermark in ms that each subtask reported, by source and subtask. None if it has no
+        split, or all its splits are idle."""
         self._least: dict[OperatorId, int | None] = {}
 
     def begin(self) -> None:

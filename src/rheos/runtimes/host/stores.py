@@ -62,7 +62,8 @@ def allow_scheme(scheme: str) -> None:
 
 
 def check_writable(store: Store, directory: str) -> None:
-    """Raises ConfigurationError, naming the directory, where it cannot be written put-if-absent."""
+    """Check that the store supports put-if-absent writes. Raises ConfigurationError, with the
+    directory, if it does not, or a write fails."""
     path = f".probe/{uuid4().hex}"
     try:
         first, second = store.put_if_absent(path, b"1"), store.put_if_absent(path, b"2")

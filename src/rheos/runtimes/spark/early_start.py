@@ -95,7 +95,7 @@ class _Jvm:
                     os.write(2, line)
 
     def gateway(self) -> JavaGateway | None:
-        """Waits until it listens. None where it has ended before."""
+        """Wait until the JVM's gateway listens, and return it; None if the JVM ends first."""
         from pyspark.java_gateway import launch_gateway
 
         while not self._said.exists():

@@ -102,6 +102,6 @@ class FixedPanes(PaneStore):
 
 
 def _apart(segments: Sequence[Segment]) -> bool:
-    """Whether no two have a pane in common, as far as their slices say."""
+    """Return whether no slice occurs in two segments. If so, no pane does, either."""
     slices = np.concatenate([np.unique(segment.firsts) for segment in segments])
     return len(np.unique(slices)) == len(slices)
