@@ -19,8 +19,8 @@ env.execute("hits per country")
 
 import importlib as _importlib
 import typing as _typing
-from importlib.util import find_spec as _find_spec
 
+from rheos.core.late_exports import exported as _exported
 from rheos.core.moved_names import find_moved_modules as _find_moved_modules
 from rheos.core.version import VERSION
 
@@ -40,20 +40,17 @@ if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for on
 
         The command line starts slower things before it uses the API, and workers need only parts of it.
         """
-        if name.startswith("__") and name != "__all__":
-            raise AttributeError(name)
-        if _find_spec(f"rheos.{name}"):
-            return _importlib.import_module(f"rheos.{name}")
-        api = _importlib.import_module("rheos.exports")
-        globals().update({each: getattr(api, each) for each in (*api.__all__, "__all__")})
-        if name in globals():
-            return globals()[name]
+        try:
+            return _exported("rheos", globals(), name)
+        except AttributeError as error:
+            missing = error
+        if name.startswith("_"):
+            raise missing
         connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS
-        if not name.startswith("_") and name not in connectors.built_in:
-            connector = connectors.find(name)
-            if connector is not None:
-                return connectors.imported(connector, connector.module)
-        raise AttributeError(f"module 'rheos' has no attribute {name!r}")
+        connector = None if name in connectors.built_in else connectors.find(name)
+        if connector is None:
+            raise missing
+        return connectors.imported(connector, connector.module)
 
     def __dir__() -> list[str]:
         connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS

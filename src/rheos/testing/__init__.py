@@ -10,9 +10,9 @@ testing.simulate(build, seeds=20, expected=[{"n": 1}, {"n": 2}, {"n": 3}])
 ```
 """
 
-import importlib as _importlib
 import typing as _typing
-from importlib.util import find_spec as _find_spec
+
+from rheos.core.late_exports import exported as _exported
 
 if _typing.TYPE_CHECKING:
     from rheos.testing.exports import *  # noqa: F403
@@ -21,12 +21,4 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         """Import the kit at the first use of a name of it: pytest imports this package in every run."""
-        if name.startswith("__") and name != "__all__":
-            raise AttributeError(name)
-        if _find_spec(f"rheos.testing.{name}"):
-            return _importlib.import_module(f"rheos.testing.{name}")
-        kit = _importlib.import_module("rheos.testing.exports")
-        globals().update({each: getattr(kit, each) for each in (*kit.__all__, "__all__")})
-        if name not in globals():
-            raise AttributeError(f"module 'rheos.testing' has no attribute {name!r}")
-        return globals()[name]
+        return _exported("rheos.testing", globals(), name)
