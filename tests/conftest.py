@@ -14,9 +14,8 @@ from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
 from tests.long_tests import long_tests
 
-pytest_plugins = [
-    "rheos.testing.pytest_plugin"
-]  # Also where this tree was installed before it had one.
+# Named for environments in which this tree was installed before it had the plugin.
+pytest_plugins = ["rheos.testing.pytest_plugin"]
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples, and few; `pytest --hypothesis-profile=search` looks for others.
@@ -29,7 +28,9 @@ settings.load_profile("rheos")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help="of each test its first case, without servers and worlds"
+        "--quick",
+        action="store_true",
+        help="run the first case of short tests, without servers and worlds",
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 _KEEPER = "keeper.py"
-"""What keeps a server of `rheos.ops.servers` is a process of that script."""
+"""Script of the process that keeps a server of `rheos.ops.servers` running."""
 _DAEMON = "rheos.runtimes.spark.daemon"
 
 
