@@ -16,7 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files import remote
-from rheos.connectors.postgres import retrying, watched
+from rheos.connectors.postgres import retrying, watched_session
 from rheos.core.connectors import back_off
 
 SRC = Path(__file__).parent.parent / "src" / "rheos"
@@ -42,7 +42,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     for call in declared_calls().values():
         monkeypatch.setitem(vars(call), "limit_s", min(call.limit_s, LIMIT_S))
     monkeypatch.setattr(remote, "_ALIVE_S", LIMIT_S / 2)
-    monkeypatch.setattr(watched, "_ALIVE_S", LIMIT_S / 4)
+    monkeypatch.setattr(watched_session, "_ALIVE_S", LIMIT_S / 4)
     monkeypatch.setattr(retrying, "_PAUSES_S", (None,))
     monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
 

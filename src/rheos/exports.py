@@ -104,12 +104,12 @@ from rheos.core.protocol.durations import duration_ms as duration
 from rheos.core.protocol.state_config import Backend as StateBackend
 from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.debugging.debugging import Debugged, debug
+from rheos.ops.debugging.key_replay import DebugStep
 from rheos.ops.debugging.key_state import StateChange
-from rheos.ops.debugging.replay import DebugStep
 from rheos.ops.forks.difference import OutputDifference
 from rheos.ops.forks.forking import ForkResult, fork
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
-from rheos.ops.lineage.asking import WhyResult, why
+from rheos.ops.lineage.why_query import WhyResult, why
 from rheos.ops.savepoints import new_savepoint, savepoint
 from rheos.runtimes.host.load_once import load_once
 from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus

@@ -14,7 +14,7 @@ from rheos.cli.main import app
 from rheos.cli.status import status_line
 from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_health
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import STATUS, StandIn, outline
 

@@ -23,7 +23,7 @@ from rheos.core.errors import CheckpointError
 from rheos.core.protocol.control import LAPS, Cost
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import Registry
 from rheos.runtimes.host.stores import open_store

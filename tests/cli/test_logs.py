@@ -11,7 +11,7 @@ import pytest
 from rheos.core.protocol.control import Logged
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.log_lines import LogLine
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.job_logs import LogFile
 from rheos.runtimes.driver.worker_logs import JOBS, pass_on
 from rheos.runtimes.job import JobConfig

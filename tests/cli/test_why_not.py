@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rheos.cli.why_not import Due, WhyNot, _lines
-from rheos.ops.control.held_back import Delayed, HeldBack
+from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey
 from rheos.runtimes.health.splits import SplitStanding
 from tests.cli.stand_ins import outline
@@ -44,7 +44,7 @@ def answered(key: str | None = None, due: Due | None = None, **changes: Any) -> 
     }
     held |= {name: value for name, value in changes.items() if name in held}
     kept |= {name: value for name, value in changes.items() if name in kept}
-    return list(_lines(WhyNot(100_000, HeldBack(**held), key, PendingForKey(**kept), "", due)))
+    return list(_lines(WhyNot(100_000, WatermarkDelay(**held), key, PendingForKey(**kept), "", due)))
 
 
 def test_all_that_is_known_in_words() -> None:

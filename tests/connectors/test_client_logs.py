@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rheos.connectors import client_logs
-from rheos.connectors.calls.at_work import operator_here, works_for
 from rheos.connectors.calls.bounded_calls import BoundedCalls
+from rheos.connectors.calls.calling_operator import operator_here, works_for
 from rheos.connectors.calls.threads import thread
 from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
 from rheos.connectors.registration import CONNECTORS as REGISTERED

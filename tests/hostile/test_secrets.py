@@ -19,7 +19,7 @@ from rheos.core.protocol.error_data import ErrorData, encode
 from rheos.core.protocol.ids import JobId
 from rheos.core.redaction import redacted
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.registry import Registry, find_job
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig

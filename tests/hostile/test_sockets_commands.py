@@ -15,7 +15,7 @@ import zmq
 
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control.commands import JobClient, encoded_request
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.registry import Registry
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_operations import GetStatus

@@ -10,8 +10,8 @@ import pytest
 
 from rheos.core.errors import ProgramError
 from rheos.core.graph.patterns import Condition, PatternTree
-from rheos.core.operators.pattern.alive import Alive, MatchNode
 from rheos.core.operators.pattern.automaton import EVERY, Automaton, compiled
+from rheos.core.operators.pattern.live_matches import LiveMatches, MatchNode
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome
 from tests.patterns.brute import Brute, Outcome, Taken
 from tests.patterns.drawn import PatternDraw, drawn_rows
@@ -56,7 +56,7 @@ def matched(pattern: PatternTree, rows: Rows, times: Sequence[int]) -> list[Outc
         return holds_for(rows, Condition((), asked.functions), row, taken_by(node))
 
     matcher = Matcher(automaton, pattern.after_match, holds)
-    alive = Alive([], [])
+    alive = LiveMatches([], [])
     given: list[MatchOutcome] = []
     for row, at_ms in enumerate(times):
         given += matcher.expired(alive, at_ms)

@@ -44,7 +44,7 @@ from rheos.core.state.columnar.expiring import ExpiringColumn
 from rheos.core.state.columnar.table import ColumnTable
 from rheos.core.task import checkpoints, inputs
 from rheos.core.task.commits import Committing
-from rheos.core.task.laps import LoopHead
+from rheos.core.task.loop_end import LoopHead
 from rheos.core.task.outputs import OutputEdge
 from rheos.core.task.watermarks import WatermarkMerger
 from rheos.runtimes.driver import master, sources_and_sinks

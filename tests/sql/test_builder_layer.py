@@ -21,7 +21,7 @@ LAZY_IMPORTS = {
     ("api/lookup_tables.py", "rheos.connectors.spark.collecting"): "imports Spark",
     ("api/program_file.py", "rheos.api.environment"): "start-up time: the command line",
     ("api/program_file.py", "rheos.sql.folders"): "needs the extra rheos[sql]",
-    ("api/runtime_choice.py", "rheos.ops.control.controlled"): "start-up time: the control server",
+    ("api/runtime_choice.py", "rheos.ops.control.controlled_jobs"): "start-up time: the control server",
     ("api/runtime_choice.py", "rheos.runtimes.simulated.runtime"): "start-up time: only simulated jobs",
     ("api/streams.py", "rheos.api.connected"): CYCLE,
     ("api/streams.py", "rheos.api.keyed"): CYCLE,

@@ -27,8 +27,8 @@ from rheos.core.graph.changelog import (
 )
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.validate import check_keys, unknown_column
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.table import SIGNED
-from rheos.core.operators.changes import table_columns
 
 _KNOWN = ", ".join(map(repr, SPELLINGS))
 AS_ROWS = "write .as_rows() before it, to take the changes as rows"

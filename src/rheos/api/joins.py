@@ -19,11 +19,11 @@ from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import common_key
 from rheos.core.graph.validate import check_columns
 from rheos.core.graph.windows import Window
-from rheos.core.operators.changes import table_columns
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.joins.co_group import CoGroupSpec
-from rheos.core.operators.joins.columns import JoinedColumn, JoinedColumns, kept
 from rheos.core.operators.joins.interval import IntervalJoinSpec
-from rheos.core.operators.joins.tables import TableInput, TableJoinSpec
+from rheos.core.operators.joins.joined_columns import JoinedColumn, JoinedColumns, kept
+from rheos.core.operators.joins.table_join import TableInput, TableJoinSpec
 from rheos.core.operators.joins.temporal import TemporalJoinSpec
 from rheos.core.operators.joins.windowed import WindowJoinSpec
 from rheos.core.operators.window.kinds import windows_of

@@ -55,10 +55,10 @@ from rheos.core.graph.validate import (
 )
 from rheos.core.graph.window_functions import WindowAssigner
 from rheos.core.graph.windows import Window
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
 from rheos.core.operators.changelog.table import TableSpec, can_be_kept
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
-from rheos.core.operators.changes import table_columns
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.pattern.matches import TIMED_OUT
 from rheos.core.operators.process import ProcessSpec

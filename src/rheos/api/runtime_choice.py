@@ -68,7 +68,7 @@ class RuntimeChoice:
                 f"--for is a length of virtual time; the {self.name} runtime uses real time",
                 hint="add --runtime simulated; to end a running job, use `rheos stop --drain`",
             )
-        from rheos.ops.control.controlled import ControlledRuntime
+        from rheos.ops.control.controlled_jobs import ControlledRuntime
 
         module, runtime_class = _MODULES[self.name]
         return ControlledRuntime(self.name, getattr(importlib.import_module(module), runtime_class)())

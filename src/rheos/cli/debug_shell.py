@@ -15,8 +15,8 @@ from rheos.cli.debug_text import ending, heading, key_text, state_lines, step_li
 from rheos.cli.failures import FAILED
 from rheos.cli.terminal import say
 from rheos.ops.debugging.debugging import Debugged
+from rheos.ops.debugging.key_replay import DebugStep, ReplayListener
 from rheos.ops.debugging.key_state import KeyState
-from rheos.ops.debugging.replay import DebugStep, ReplayListener
 from rheos.ops.debugging.watching import ReplayStoppedError, WatchedCall
 
 _PLACES_OF_OURS = ["rheos", "rheos.*"]

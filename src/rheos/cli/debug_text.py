@@ -10,8 +10,8 @@ from typing import Any
 from rheos.cli.status import moment_text
 from rheos.core.protocol.durations import duration_text
 from rheos.ops.debugging.debugging import Debugged
+from rheos.ops.debugging.key_replay import DebugStep
 from rheos.ops.debugging.key_state import KeyState, Row, StateChange
-from rheos.ops.debugging.replay import DebugStep
 
 _PANE = ("pane_start", "pane_end", "first_window_end")
 

@@ -34,7 +34,7 @@ from rheos.ops.dashboard.replays import (
 )
 from rheos.ops.debugging.debugging import debug
 from rheos.ops.forks.forking import fork
-from rheos.ops.lineage.asking import why
+from rheos.ops.lineage.why_query import why
 
 
 def main() -> None:

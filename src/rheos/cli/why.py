@@ -16,7 +16,7 @@ from rheos.cli.jobs import console
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
-from rheos.ops.lineage.asking import WhyResult, why
+from rheos.ops.lineage.why_query import WhyResult, why
 
 _FIRINGS_SHOWN = 5
 

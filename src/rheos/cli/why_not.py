@@ -18,8 +18,8 @@ from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import OperatorId
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.held_back import Delayed, HeldBack, held_back
 from rheos.ops.control.registry import JobRecord
+from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.health.splits import SplitStanding
 from rheos.runtimes.host.stores import open_store
@@ -50,7 +50,7 @@ class WhyNot:
 
     at_ms: int
     """By the driver's wall clock."""
-    held: HeldBack
+    held: WatermarkDelay
     key: str | None
     kept: PendingForKey | None
     not_kept: str
@@ -121,7 +121,7 @@ def _moment(text: str, window: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _kept(record: JobRecord, held: HeldBack, key: str | None) -> tuple[PendingForKey | None, str]:
+def _kept(record: JobRecord, held: WatermarkDelay, key: str | None) -> tuple[PendingForKey | None, str]:
     if record.checkpoint_dir is None:
         return None, "the job has no checkpoint directory that could be read"
     try:
@@ -138,7 +138,9 @@ def key_columns(key: str | None) -> Mapping[str, str] | str | None:
     return {name.strip(): value for name, _, value in parts}
 
 
-def _due(span: tuple[int, int | None] | None, held: HeldBack, kept: PendingForKey | None) -> Due | None:
+def _due(
+    span: tuple[int, int | None] | None, held: WatermarkDelay, kept: PendingForKey | None
+) -> Due | None:
     if span is not None:
         start_ms, end_ms = span
         size_ms = None if kept is None else kept.window_size_ms
@@ -207,7 +209,7 @@ def _of_watermark(found: WhyNot) -> Iterator[str]:
         yield f"{what} fires at {moment_text(due.needs_ms)}: it must come {further} further"
 
 
-def _of_holders(held: HeldBack) -> Iterator[str]:
+def _of_holders(held: WatermarkDelay) -> Iterator[str]:
     for split in held.holding[:_SHOWN]:
         yield f"held back by {_split(split)}"
     if len(held.holding) > _SHOWN:

@@ -11,7 +11,7 @@ from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.site import call_site, located
-from rheos.ml.columns import check_column
+from rheos.ml.feature_columns import check_column
 from rheos.ml.states import with_state
 
 

@@ -9,7 +9,7 @@ from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.site import call_site, located
-from rheos.ml.columns import check_column, check_features, with_result
+from rheos.ml.feature_columns import check_column, check_features, with_result
 from rheos.ml.learners import Learner, learner_of
 from rheos.ml.states import with_state
 from rheos.ml.values import plain

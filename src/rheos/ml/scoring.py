@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError
 from rheos.core.site import call_site, located
-from rheos.ml.columns import check_features, with_result
+from rheos.ml.feature_columns import check_features, with_result
 from rheos.ml.predictors import Matrix, Predictor, values
 
 

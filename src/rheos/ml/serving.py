@@ -18,7 +18,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import BroadcastProcessFunction, ProcessContext
 from rheos.core.graph.state import BroadcastState
 from rheos.core.site import call_site, located
-from rheos.ml.columns import check_features, with_result
+from rheos.ml.feature_columns import check_features, with_result
 from rheos.ml.predictors import Onnx, Predictor, values
 
 _NEWEST = "newest"

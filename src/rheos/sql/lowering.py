@@ -17,13 +17,13 @@ from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.top_n import RANK
-from rheos.core.operators.changes import table_columns
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.by_time import OverByTime, label
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
-from rheos.sql.keys import not_null, selected, with_changes
+from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
 from rheos.sql.plan import (
     Aggregate,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.postgres import watched
+from rheos.connectors.postgres import watched_session
 from rheos.connectors.postgres.change_positions import ChangesPosition
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.servers_away import SERVERS_AWAY
@@ -253,8 +253,8 @@ def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(
 def test_a_server_that_freezes_is_noticed_and_nothing_is_lost_or_doubled(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(vars(watched.STATEMENT), "limit_s", 0.5)
-    monkeypatch.setattr(watched, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
+    monkeypatch.setitem(vars(watched_session.STATEMENT), "limit_s", 0.5)
+    monkeypatch.setattr(watched_session, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
     database.run("CREATE TABLE freezes (id int PRIMARY KEY)", "INSERT INTO freezes VALUES (1)")
     parameters = dict(ServerOptions.of(database.url).parameters)
     with FaultyProxy(int(parameters["port"]), parameters["host"]) as proxy:

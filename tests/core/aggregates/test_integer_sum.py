@@ -17,9 +17,9 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import InputError
 from rheos.core.graph.windows import Tumbling
 from rheos.core.operators.shapes import state_shapes
-from rheos.core.operators.window.columns import END
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.kinds import windows_of
-from rheos.core.operators.window.tables import Tables
+from rheos.core.operators.window.pane_columns import END
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example

@@ -14,7 +14,7 @@ import pytest
 import rheos as rh
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.operators.shapes import state_shapes
-from rheos.core.operators.window import tables
+from rheos.core.operators.window import aggregate_tables
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
@@ -139,7 +139,7 @@ def script() -> list[Any]:
 
 def test_in_windows_however_rows_are_cut_restored_and_rescaled(monkeypatch: pytest.MonkeyPatch) -> None:
     """With rows dropped from each merge on that are not needed, as in large state."""
-    monkeypatch.setattr(tables, "_WORTH_ROWS", 1)
+    monkeypatch.setattr(aggregate_tables, "_WORTH_ROWS", 1)
     came = check_example(OperatorExample(windowed, SCHEMA, script(), on="at"))["out"]
     many, few = sorted(came, key=lambda row: row["k"])
     values = [row["x"] for row in script() if isinstance(row, dict) and row["k"] == "a"]
@@ -157,7 +157,7 @@ def test_state_is_bounded_by_the_sketch() -> None:
         pane = ("pane",)
         window = ("pane",)
 
-    made = tables.Tables(
+    made = aggregate_tables.Tables(
         [], {"about": kept, "x": rh.agg.approx_quantile("v", 0.5)}, schema, OneWindow()
     )
     hashes, counts = made.others

@@ -82,7 +82,7 @@ ELSEWHERE = {
     "SourceSpec": "positions: tests/core/operators/test_changed_programs.py",
     "EventTimeSpec": "progress of splits, which holds no rows",
     "IntervalJoinSpec": "tests/core/operators/joins/test_changed_programs.py",
-    "TableJoinSpec": "tests/core/operators/joins/test_tables.py",
+    "TableJoinSpec": "tests/core/operators/joins/test_table_join.py",
     "TemporalJoinSpec": "joins/test_changed_programs.py: rows as those of interval joins",
     "BothSidesSpec": "as functions of windows, one for each side",
     "KeyedBroadcastProcessSpec": "as functions of two streams",

@@ -16,7 +16,7 @@ from rheos.core.operators.source_split import SPLITS
 from rheos.core.protocol.control import SplitsFound
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import Attempt, OperatorId
-from rheos.core.task.found_splits import FoundSplits
+from rheos.core.task.discovered_splits import DiscoveredSplits
 from tests.core.operators.test_source import BOUNDED, Script, operator, saved
 
 
@@ -177,7 +177,7 @@ class Sent:
     def __init__(self) -> None:
         self.source = script()
         (self.op,) = subtasks(self.source, 1)
-        self.slot = FoundSplits(0, {OperatorId("op"): self.op})
+        self.slot = DiscoveredSplits(0, {OperatorId("op"): self.op})
 
     def hear(self, before: int, *names: str) -> int:
         message = SplitsFound(

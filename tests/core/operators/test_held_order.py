@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.core.operators.held import HeldRows
+from rheos.core.operators.buffered_rows import BufferedRows
 from rheos.core.operators.sorting import sort_by_time
 from rheos.core.protocol.elements import TS
 
@@ -15,7 +15,7 @@ SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2)), min_size=65, max_size=200))
 def test_rows_of_one_time_keep_their_order(batches: list[tuple[int, int]]) -> None:
-    held = HeldRows(SCHEMA, ("key",), range(128), 128)
+    held = BufferedRows(SCHEMA, ("key",), range(128), 128)
     expected, n = [], 0
     for size, at in batches:
         rows = [{"key": 1, "n": n + i, TS: at} for i in range(size)]

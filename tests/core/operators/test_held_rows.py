@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS, BufferedRows
 from rheos.core.operators.sorting import sort_rows
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.snapshots import PartMode
@@ -15,8 +15,8 @@ from rheos.core.protocol.snapshots import PartMode
 SCHEMA = pa.schema([("user", pa.string()), (TS, pa.int64())])
 
 
-def held_rows() -> HeldRows:
-    return HeldRows(SCHEMA, ("user",), range(16), 16)
+def held_rows() -> BufferedRows:
+    return BufferedRows(SCHEMA, ("user",), range(16), 16)
 
 
 def rows(stamps: list[int]) -> pa.RecordBatch:

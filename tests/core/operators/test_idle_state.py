@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.core.operators.held import HELD_WATERMARKS
+from rheos.core.operators.buffered_rows import HELD_WATERMARKS
 from rheos.core.operators.window.progress import FIRED
 from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.harness import OperatorExample, ReplayMode, Transform, _Run

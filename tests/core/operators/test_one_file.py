@@ -16,8 +16,8 @@ from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.elements import Batch
 from rheos.ops.forks.reservations import reservations
 from rheos.ops.lineage.ledger import Ledger
+from rheos.ops.lineage.operator_rules import watched
 from rheos.ops.lineage.reasons import OfKey
-from rheos.ops.lineage.watched import watched
 from tests.ports import connected
 
 ROWS = [{"k": "ab"[i % 2], "v": i, "unread": "x" * i} for i in range(10)]

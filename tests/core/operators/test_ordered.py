@@ -19,8 +19,8 @@ from rheos.core.errors import InputError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.state import ListState, ValueState
+from rheos.core.operators.buffered_rows import HELD_WATERMARKS
 from rheos.core.operators.contract import Operator, OperatorContext
-from rheos.core.operators.held import HELD_WATERMARKS
 from rheos.core.operators.process import ProcessOperator, ProcessSpec
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import CheckpointId

@@ -18,7 +18,7 @@ from rheos.core.metrics.health import FindingKind, HealthState, Severity, simple
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control import alert_webhook
 from rheos.ops.control.alert_webhook import AlertWebhook, post_json
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.runtimes.job import AlertConfig, JobConfig, JobState
 from tests.cli.stand_ins import STATUS, StandIn, outline
 

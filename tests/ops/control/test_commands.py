@@ -17,7 +17,7 @@ from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedErro
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control.commands import MAX_REQUEST_BYTES, JobClient, encoded_request
-from rheos.ops.control.controlled import ControlledJob, ControlledRuntime
+from rheos.ops.control.controlled_jobs import ControlledJob, ControlledRuntime
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.runtimes.job import JobConfig

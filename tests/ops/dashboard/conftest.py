@@ -16,12 +16,12 @@ pytest.importorskip("starlette", reason="the extra rheos[dashboard] is not insta
 from starlette.testclient import TestClient
 
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.controlled import ControlledJob
+from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.job_logs import LogFile
 from rheos.ops.dashboard.access import Access, Audit, Holder
 from rheos.ops.dashboard.app import Dashboard
 from rheos.ops.dashboard.feeds import Feeds
-from rheos.ops.dashboard.served import ServedJobs
+from rheos.ops.dashboard.served_jobs import ServedJobs
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.operation_contract import Role
 from tests.cli.stand_ins import StandIn, outline

@@ -15,7 +15,7 @@ import pytest
 import rheos as rh
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.state_config import Backend
-from rheos.ops.debugging.replay import DebugStep, StepKind
+from rheos.ops.debugging.key_replay import DebugStep, StepKind
 from tests.ops.debugging.jobs import PROGRAM, calls, run_job, write_input
 
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import rheos as rh
-from rheos.ops.debugging.replay import StepKind
+from rheos.ops.debugging.key_replay import StepKind
 from tests.ops.debugging.jobs import run_job
 
 HEAD = """

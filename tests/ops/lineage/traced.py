@@ -12,7 +12,7 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.forks.input import CheckpointInput
 from rheos.ops.forks.taped_run import Beginning
 from rheos.ops.lineage.answer import Answers, ExplainedRow
-from rheos.ops.lineage.replay import TracedRun
+from rheos.ops.lineage.traced_run import TracedRun
 
 Build = Callable[[rh.Environment], Mapping[str, rh.DataStream]]
 

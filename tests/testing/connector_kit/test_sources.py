@@ -27,12 +27,7 @@ from rheos.connectors import (
 from rheos.connectors.wrapped import WrappedSource
 from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.testing import BrokenRuleError, check_source
-from rheos.testing.connector_kit import (
-    capability_rules,
-    reading,
-    sink_capability_rules,
-    source_rules,
-)
+from rheos.testing.connector_kit import capability_rules, reading, sink_capability_rules, source_rules
 
 SCHEMA = pa.schema({"n": pa.int64()})
 IDS = ("a", "b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from rheos.connectors.calls.at_work import carried
+from rheos.connectors.calls.calling_operator import carried
 
 
 def thread(target: Callable[[], object], name: str) -> threading.Thread:

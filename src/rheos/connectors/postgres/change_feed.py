@@ -40,7 +40,7 @@ from rheos.connectors.postgres.slots import (
     sender_timeout_s,
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
-from rheos.connectors.postgres.watched import STATEMENT, ServerCheck, WatchedSession
+from rheos.connectors.postgres.watched_session import STATEMENT, ServerCheck, WatchedSession
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.core.connectors.contract import (
     EndOfSplit,

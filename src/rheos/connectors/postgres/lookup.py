@@ -14,7 +14,7 @@ from rheos.connectors.postgres.connection import ServerOptions, client, listed, 
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
-from rheos.connectors.postgres.watched import WatchedSession
+from rheos.connectors.postgres.watched_session import WatchedSession
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
 from rheos.core.protocol.elements import Batch

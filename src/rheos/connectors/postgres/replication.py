@@ -12,7 +12,7 @@ from rheos.connectors.postgres.change_positions import lsn_text
 from rheos.connectors.postgres.connection import ServerOptions, client, quoted
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.pgoutput import MalformedMessageError
-from rheos.connectors.postgres.watched import STATEMENT
+from rheos.connectors.postgres.watched_session import STATEMENT
 from rheos.core.errors import UnavailableError
 
 _WAL = struct.Struct(">QQq")

@@ -50,10 +50,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.map import emitted
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import user_site
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import Batch

@@ -27,7 +27,7 @@ from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.iterate import IterateSpec
 from rheos.core.operators.joins.co_group import CoGroupSpec
 from rheos.core.operators.joins.interval import IntervalJoinSpec
-from rheos.core.operators.joins.tables import TableJoinSpec
+from rheos.core.operators.joins.table_join import TableJoinSpec
 from rheos.core.operators.joins.temporal import TemporalJoinSpec
 from rheos.core.operators.joins.windowed import WindowJoinSpec
 from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec

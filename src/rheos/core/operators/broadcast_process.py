@@ -41,17 +41,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
+from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes

@@ -38,19 +38,10 @@ import pyarrow.compute as pc
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.given_columns import given_columns
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
+from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.elements import Batch

@@ -46,18 +46,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.graph.connected_functions import RunningFunction
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
+from rheos.core.operators.origins import CallOfFunction, OneRow, Origin
 from rheos.core.operators.unkeyed import Form, UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes

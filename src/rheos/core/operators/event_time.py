@@ -55,10 +55,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.event_times import split_watermarks
-from rheos.core.operators.origins import (
-    Origin,
-    SameRow,
-)
+from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.operators.source import SourceOperator
 from rheos.core.operators.source_split import NO_ORDER
 from rheos.core.operators.watermarks import progress_shapes, reach_of

@@ -34,19 +34,8 @@ from rheos.core.graph.expression_trees import FAILURES
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_expression
 from rheos.core.graph.types import columns_read, without
-from rheos.core.operators.contract import (
-    Needed,
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-    SameRow,
-)
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.polars_frames import arrow_column

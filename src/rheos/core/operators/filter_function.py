@@ -27,17 +27,8 @@ import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch

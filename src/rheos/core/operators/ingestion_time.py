@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import Restored
-from rheos.core.operators.reach import Reach
+from rheos.core.operators.split_event_time import SplitEventTime
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ports import Clock
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
@@ -47,7 +47,7 @@ _PERIOD_MS = 200
 """Interval at which an idle source reports that time has passed."""
 
 
-class IngestionTime(Reach):
+class IngestionTime(SplitEventTime):
     """Ingestion time of one subtask."""
 
     period_ms = _PERIOD_MS

@@ -27,17 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch
 
 ROUND = "round"

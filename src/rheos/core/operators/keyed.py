@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from rheos.core.graph.state import bind, keyed_declarations
+from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS
 from rheos.core.operators.calls import Calls, Process, Stamps, Timer
 from rheos.core.operators.contract import OperatorContext, Out, PortType
-from rheos.core.operators.held import HELD, HELD_WATERMARKS
 from rheos.core.operators.keyed_state import declared_shape, keyed_shape, make_backend
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import UserRaised, hidden_column

@@ -63,10 +63,7 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    Origin,
-)
+from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.rows_by_time import rows_by_time
 from rheos.core.protocol.elements import SWM, TS, WM, Batch

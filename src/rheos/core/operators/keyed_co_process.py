@@ -48,19 +48,10 @@ from typing import Any, ClassVar
 
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    Origin,
-)
+from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
 from rheos.core.protocol.elements import SWM, WM
 from rheos.core.protocol.shapes import StateShape

@@ -59,10 +59,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import read_column
 from rheos.core.redaction import redacted

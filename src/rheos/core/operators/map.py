@@ -41,18 +41,8 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-    SameRow,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch

@@ -32,19 +32,10 @@ import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN, Spec
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.given_columns import given_columns
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import UserRaised, check_kept, user_error
+from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
 from rheos.core.protocol.pandas_frames import pandas_frame, table_of_pandas

@@ -16,14 +16,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Needed,
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
 from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.protocol.elements import Batch
 

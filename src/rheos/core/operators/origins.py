@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from rheos.core.operators.joins.columns import JoinedColumns
+    from rheos.core.operators.joins.joined_columns import JoinedColumns
 
 ALL_OF_KEY = "which rows of the key it was made of is not seen: all that had come are named"
 ALL_OF_WINDOW = (

@@ -28,17 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    Origin,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
+from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes

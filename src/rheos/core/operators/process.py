@@ -55,20 +55,10 @@ from rheos.core.graph.nodes import Order
 from rheos.core.graph.render import spell_record
 from rheos.core.graph.state import declarations
 from rheos.core.operators.compiled_start import compiled_core
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed import KeyedCore, function_shapes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
-from rheos.core.operators.origins import (
-    CallOfFunction,
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import CallOfFunction, Origin, RowsOfKey
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
 from rheos.core.operators.vectorised import BatchCore

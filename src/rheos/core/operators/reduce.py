@@ -38,10 +38,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
 from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape

@@ -56,8 +56,8 @@ from collections.abc import Generator, Sequence
 import pyarrow as pa
 
 from rheos.core.graph.nodes import Order
+from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS, BufferedRows
 from rheos.core.operators.contract import OperatorContext, Out, PortType, Restored
-from rheos.core.operators.held import HELD, HELD_WATERMARKS, HeldRows
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE, LATE_OF_TWO, not_late
 from rheos.core.operators.sorting import sort_by_time, sort_rows
@@ -105,14 +105,14 @@ class RowsByTime:
         self._ports = _keyed(ctx.ports)
         self._late = (LATE,) if len(self._ports) == 1 else LATE_OF_TWO
         self._columns: list[list[str]] = []
-        self._held: list[HeldRows] = []
+        self._held: list[BufferedRows] = []
         for number, port in enumerate(self._ports):
             hidden = {TS, WM} if keeps_late else {TS}
             shown = set(visible(port.schema).names)
             schema = pa.schema([field for field in port.schema if field.name in shown | hidden])
             self._columns.append(schema.names)
             groups, most = ctx.key_groups, ctx.max_parallelism
-            self._held.append(HeldRows(schema, port.keys, groups, most, _states(number)))
+            self._held.append(BufferedRows(schema, port.keys, groups, most, _states(number)))
         self.passed_ms = MIN_TIMESTAMP_MS
         """The watermark up to which rows were taken."""
 

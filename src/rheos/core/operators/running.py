@@ -45,10 +45,7 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_files import RunningFiles, tables_of_sets
 from rheos.core.operators.running_state import (

@@ -23,8 +23,8 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import UnrestorableError
 from rheos.core.graph.types import canonical
 from rheos.core.operators.contract import PortType
+from rheos.core.operators.key_lifetimes import KeyLifetimes
 from rheos.core.operators.keyed_state import keyed_shape
-from rheos.core.operators.lives import Lives
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
@@ -156,7 +156,7 @@ class RunningState:
         if counter is None:
             return {name: self._run(name, rows, batch) for name in self._cells}
         made = {counter: self._run(counter, rows, batch)}
-        lives = Lives(rows, made[counter].to_numpy(), size)
+        lives = KeyLifetimes(rows, made[counter].to_numpy(), size)
         others = [name for name in self._cells if name != counter]
         if len(lives.further):
             size += len(lives.further)

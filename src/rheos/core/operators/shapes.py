@@ -11,9 +11,7 @@ from typing import Protocol
 from rheos.core.errors import RheosError, Site
 from rheos.core.operators.contract import OperatorSpec, PortType
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import (
-    StateShape,
-)
+from rheos.core.protocol.shapes import StateShape
 
 States = dict[str, StateShape]
 

@@ -31,10 +31,7 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot

@@ -76,10 +76,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.event_times import split_watermarks
-from rheos.core.operators.origins import (
-    NoRow,
-    Origin,
-)
+from rheos.core.operators.origins import NoRow, Origin
 from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.core.operators.source_client import ClientNotices
 from rheos.core.operators.source_forgetting import SourceForgetting

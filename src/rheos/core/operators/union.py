@@ -21,18 +21,8 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import without
-from rheos.core.operators.contract import (
-    Needed,
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    Origin,
-    SameRow,
-)
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.protocol.elements import Batch
 
 

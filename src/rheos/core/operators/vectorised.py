@@ -74,8 +74,8 @@ from rheos.core.operators.batch_state import RowKeys, RowState
 from rheos.core.operators.calls import Stamps
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.given_columns import given_columns
 from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.operators.returned_columns import given_columns
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.core.protocol.shown_rows import shown_record

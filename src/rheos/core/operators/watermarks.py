@@ -30,8 +30,8 @@ from rheos.core.graph.windows import Watermark
 from rheos.core.operators.ahead_rows import AHEAD
 from rheos.core.operators.contract import OperatorContext, Restored
 from rheos.core.operators.ingestion_time import INGESTED, IngestionTime
-from rheos.core.operators.reach import Reach
 from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.operators.split_event_time import SplitEventTime
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
 from rheos.core.protocol.polars_frames import polars_frame
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
@@ -67,7 +67,7 @@ def progress_shapes(watermark: Watermark | None) -> dict[str, StateShape]:
     return {**ahead, GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
 
 
-def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> Reach:
+def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> SplitEventTime:
     if watermark is not None and watermark.on is None:
         return IngestionTime(ctx.clock, watermark)
     if watermark is None or (watermark.when is None and watermark.generated_by is None):
@@ -77,12 +77,12 @@ def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> Reach:
     return _Generated(ctx, watermark)
 
 
-class _Latest(Reach):
+class _Latest(SplitEventTime):
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
         return times
 
 
-class _Punctuated(Reach):
+class _Punctuated(SplitEventTime):
     def __init__(self, ctx: OperatorContext, watermark: Watermark, when: pl.Expr) -> None:
         super().__init__(watermark)
         self._ctx = ctx
@@ -104,7 +104,7 @@ class _Punctuated(Reach):
         return np.where(holds.fill_null(False).to_numpy(), times, MIN_TIMESTAMP_MS)
 
 
-class _Generated(Reach):
+class _Generated(SplitEventTime):
     def __init__(self, ctx: OperatorContext, watermark: Watermark) -> None:
         super().__init__(watermark)
         generator = watermark.generated_by

@@ -26,7 +26,7 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
 from rheos.core.protocol.state_config import StateConfig
-from rheos.core.task.caught_up import CaughtUpReporter
+from rheos.core.task.caught_up_reports import CaughtUpReporter
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.checkpoints import SubtaskCheckpoints
 from rheos.core.task.closing import close_each
@@ -34,8 +34,8 @@ from rheos.core.task.commits import Committing
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.deadlines import earlier
+from rheos.core.task.discovered_splits import DiscoveredSplits
 from rheos.core.task.drift import DriftReporter
-from rheos.core.task.found_splits import FoundSplits
 from rheos.core.task.input_chain import InputChain
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.pacing import pacing
@@ -191,7 +191,7 @@ class SubtaskEngine:
             open_chain(chain, self._assignment.restored)
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
-        self._found = FoundSplits(self._subtask, self._operators)
+        self._found = DiscoveredSplits(self._subtask, self._operators)
         now_us = self._clock.monotonic_us
         self._drift = DriftReporter(self._attempt, self._subtask, self._operators, now_us)
         reporters = (self._phases, self._caught_up, self._drift)

@@ -16,16 +16,16 @@ import pyarrow as pa
 from rheos.core.protocol.control import LAPS, Totals
 from rheos.core.protocol.elements import SWM, Batch, Element, IterationMark, LatencyMark, Mark
 from rheos.core.protocol.ids import ChannelId
-from rheos.core.task.ahead import WorkAhead
 from rheos.core.task.barriers import ArrivingBarriers
 from rheos.core.task.chain import ChainParts, ChainRunner, Work
 from rheos.core.task.chain_snapshot import ChainSnapshot
+from rheos.core.task.gate_latency import GateLatency
 from rheos.core.task.in_flight import InFlight
 from rheos.core.task.inputs import Channel, GateEvent, InputGate
-from rheos.core.task.laps import LoopHead
+from rheos.core.task.loop_end import LoopHead
 from rheos.core.task.loop_room import LoopRoom
-from rheos.core.task.sojourn import GateLatency
 from rheos.core.task.traffic import Traffic
+from rheos.core.task.work_ahead import WorkAhead
 
 _ELEMENTS_PER_RUN = 4
 """Number of elements that a chain takes before the others have their turn."""

@@ -13,13 +13,7 @@ from rheos.core.errors import ConfigurationError, RheosError, unexpected
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
-from rheos.ops.control.commands import (
-    MAX_REQUEST_BYTES,
-    Refused,
-    Returned,
-    encode,
-    request_decoder,
-)
+from rheos.ops.control.commands import MAX_REQUEST_BYTES, Refused, Returned, encode, request_decoder
 from rheos.runtimes import job_operations
 from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
 from rheos.runtimes.host.sockets import is_of, listen

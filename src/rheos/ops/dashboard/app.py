@@ -22,15 +22,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rheos.core.errors import ConfigurationError, InternalError, RheosError, TransportError, unexpected
 from rheos.core.protocol.error_data import ErrorData
-from rheos.ops.dashboard import served
+from rheos.ops.dashboard import served_jobs
 from rheos.ops.dashboard.access import Access, Audit, Holder, SignInCode
 from rheos.ops.dashboard.arguments import check_value, checked, shown
-from rheos.ops.dashboard.aside import Aside
+from rheos.ops.dashboard.background_work import BackgroundWork
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.openapi import BASE, document
 from rheos.ops.dashboard.operations import Operation, RestRequest, operations
 from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
-from rheos.ops.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs, StoredJob
+from rheos.ops.dashboard.served_jobs import (
+    NoSuchJobError,
+    NotRunningError,
+    Served,
+    ServedJobs,
+    StoredJob,
+)
 from rheos.runtimes.operation_contract import Role
 
 MAX_BODY_BYTES = 16 * 1024
@@ -94,7 +100,7 @@ class Dashboard:
         self._feeds = feeds or Feeds()
         self._savepoint_folders = savepoint_folders
         self._code = code
-        self._operating = Aside(_MAX_AT_WORK)
+        self._operating = BackgroundWork(_MAX_AT_WORK)
         self._replays = ReplayProcesses(replay_memory_bytes)
         self._document = document()
         self.app = Starlette(
@@ -207,7 +213,7 @@ class Dashboard:
         self._let_in(request, Role.LOOK)
         named = request.path_params["job"]
 
-        return self._streamed(named, lambda: served.now(self._jobs.find(named)))
+        return self._streamed(named, lambda: served_jobs.now(self._jobs.find(named)))
 
     def _streamed(self, name: str, look: Callable[[], Any]) -> Response:
         def ask() -> bytes:

@@ -18,7 +18,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.event_log import ShownEvent
 from rheos.core.metrics.health import JobHealth
 from rheos.ops.control.job_logs import LoggedLine
-from rheos.ops.dashboard import served
+from rheos.ops.dashboard import served_jobs
 from rheos.ops.dashboard.arguments import QueryParameter, body_of, meanings
 from rheos.ops.dashboard.replays import (
     DebugRequest,
@@ -28,7 +28,7 @@ from rheos.ops.dashboard.replays import (
     WhyNotRequest,
     WhyRequest,
 )
-from rheos.ops.dashboard.served import Served, ServedJobs
+from rheos.ops.dashboard.served_jobs import Served, ServedJobs
 from rheos.runtimes import job_operations
 from rheos.runtimes.job_operations import answer_type
 from rheos.runtimes.operation_contract import Face, JobOperation, Meaning, Role, arguments_of, summary
@@ -114,40 +114,40 @@ _OF_REST = (
         "job",
         _JOB,
         "A job: its state, and what each of its operators has counted",
-        lambda asked: served.job(_of(asked)),
+        lambda asked: served_jobs.job(_of(asked)),
     ),
     Operation(
         "figures",
         f"{_JOB}/figures",
         "All metrics as they are now, by operator, subtask and edge",
-        lambda asked: served.metrics(_of(asked)),
+        lambda asked: served_jobs.metrics(_of(asked)),
     ),
     Operation(
         "health",
         f"{_JOB}/health",
         "Its health: healthy, degraded, stuck or failing; what is wrong, since when, what to do",
-        lambda asked: served.health(_of(asked)),
+        lambda asked: served_jobs.health(_of(asked)),
         JobHealth,
     ),
     Operation(
         "history",
         f"{_JOB}/history",
         "History of the metrics: fine for an hour, coarse for a week",
-        lambda asked: served.history(_of(asked), asked.query.get("figure", [])),
+        lambda asked: served_jobs.history(_of(asked), asked.query.get("figure", [])),
         query={"figure": QueryParameter("The name of a figure; all where none is given", Meaning.TEXT)},
     ),
     Operation(
         "checkpoints",
         f"{_JOB}/checkpoints",
         "The checkpoints that are kept, the oldest first, with what each has cost",
-        lambda asked: served.checkpoints(_of(asked)),
+        lambda asked: served_jobs.checkpoints(_of(asked)),
         list[dict[str, Any]],
     ),
     Operation(
         "event-log",
         f"{_JOB}/event-log",
         "Event log of the job under all of its drivers, newest first, with times and durations",
-        lambda asked: served.event_log(_of(asked), asked.query.get("lines", [])),
+        lambda asked: served_jobs.event_log(_of(asked), asked.query.get("lines", [])),
         list[ShownEvent],
         query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
     ),
@@ -155,7 +155,7 @@ _OF_REST = (
         "logs",
         f"{_JOB}/logs",
         "Log lines of the job and of the program's functions: the most recent lines, oldest first",
-        lambda asked: served.logs(_of(asked), asked.query.get("lines", [])),
+        lambda asked: served_jobs.logs(_of(asked), asked.query.get("lines", [])),
         list[LoggedLine],
         query={"lines": QueryParameter("Number of lines, up to 1000; 200 by default", Meaning.TEXT)},
     ),
@@ -211,7 +211,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
             if looks
             else {name: getattr(asked.body, name) for name in arguments}
         )
-        return served.asked(_of(asked), _operation(kind, given))
+        return served_jobs.asked(_of(asked), _operation(kind, given))
 
     return Operation(
         kind.name,
@@ -244,7 +244,7 @@ def operations() -> tuple[Operation, ...]:
 
 
 def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msgspec.Raw:
-    return asked.replays.ask(operation, served.running(_of(asked)), request)
+    return asked.replays.ask(operation, served_jobs.running(_of(asked)), request)
 
 
 def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:

@@ -24,7 +24,7 @@ from rheos.ops.dashboard.access import (
     drawn_holder,
     holders_of,
 )
-from rheos.ops.dashboard.served import ServedJobs
+from rheos.ops.dashboard.served_jobs import ServedJobs
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEALTH = ("/healthz", "/readyz")

@@ -27,13 +27,13 @@ from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.snapshots import IN_FLIGHT
 from rheos.core.state.timers import TIMERS
 from rheos.ops.control.started_program import StartedProgram
-from rheos.ops.debugging.chosen import KeyOfOperator, chosen
+from rheos.ops.debugging.debugged_key import KeyOfOperator, chosen
 from rheos.ops.debugging.deliveries import Delivered, delivered
+from rheos.ops.debugging.key_replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
-from rheos.ops.debugging.replay import DebugStep, KeyReplay, ReplayListener, watched_core
+from rheos.ops.debugging.plan_edges import ahead_of
 from rheos.ops.debugging.replica import Replica
 from rheos.ops.debugging.watching import ReplayStoppedError
-from rheos.ops.debugging.ways import ahead_of
 from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record

@@ -19,10 +19,10 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.state.keys import Key
-from rheos.ops.debugging.chosen import KeyOfOperator, rows_of_key
-from rheos.ops.debugging.early import early
-from rheos.ops.debugging.in_time import Turns, in_time
-from rheos.ops.debugging.ways import ahead_of
+from rheos.ops.debugging.debugged_key import KeyOfOperator, rows_of_key
+from rheos.ops.debugging.key_filter import early
+from rheos.ops.debugging.plan_edges import ahead_of
+from rheos.ops.debugging.tapes_by_time import Turns, in_time
 from rheos.ops.forks.tape import Tape, TapedSource
 from rheos.ops.forks.taped_run import Beginning, TapedRun
 

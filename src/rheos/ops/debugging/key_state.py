@@ -16,8 +16,8 @@ from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.window.process import STATE as WINDOW_ROWS
 from rheos.core.protocol.shapes import VALUE, Holds, StateShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
-from rheos.ops.debugging.chosen import KeyOfOperator
-from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.debugging.debugged_key import KeyOfOperator
+from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.ops.savepoints.state_layout import key_prefix
 

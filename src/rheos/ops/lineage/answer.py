@@ -14,8 +14,8 @@ from rheos.core.errors import ConfigurationError, Site
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible
 from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedRow
+from rheos.ops.lineage.operator_rules import TracedOperator
 from rheos.ops.lineage.reasons import Reason
-from rheos.ops.lineage.watched import WatchedOperator
 from rheos.ops.savepoints.pending_by_key import kept_for_key
 
 
@@ -89,7 +89,7 @@ class Answers:
     def __init__(
         self,
         ledger: Ledger,
-        watched: Sequence[WatchedOperator],
+        watched: Sequence[TracedOperator],
         checkpoint: CopiedCheckpoint | None,
     ) -> None:
         """`checkpoint` is what the replay began with."""

@@ -12,7 +12,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import Holds, StateShape
 from rheos.core.state.keys import Key
 from rheos.ops.savepoints.encoding import RAW
-from rheos.ops.savepoints.keys import KeyColumns
+from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.state_layout import key_prefix
 
 

@@ -42,7 +42,7 @@ from rheos.core.protocol.shapes import Holds, StateShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.ops.savepoints.arrow_names import arrow_type
 from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
-from rheos.ops.savepoints.keys import KeyColumns, plain_column
+from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
 from rheos.ops.savepoints.state_layout import StateLayout, column_schema, unique
 from rheos.ops.savepoints.unkeyed_layouts import BroadcastLayout, OperatorListLayout
 from rheos.ops.savepoints.window_layouts import cut_of, window_layout

@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.core.aggregates import exact_sum
 from rheos.core.aggregates.contract import VALUE, given_name
+from rheos.core.operators.window.aggregate_tables import KEPT, TotalsTable
 from rheos.core.operators.window.contract import Windows
 from rheos.core.operators.window.frames import KEY
 from rheos.core.operators.window.kinds import stored_windows
+from rheos.core.operators.window.late_candidates import STATE as UNDECIDED
 from rheos.core.operators.window.process import STATE as WINDOW_ROWS
-from rheos.core.operators.window.tables import KEPT, TotalsTable
-from rheos.core.operators.window.undecided import STATE as UNDECIDED
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StateShape
 from rheos.ops.savepoints.arrow_names import arrow_type
-from rheos.ops.savepoints.keys import KeyColumns, plain_column
+from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
 from rheos.ops.savepoints.state_layout import StateLayout, column_schema, unique
 
 TOTALS, SUMS = TotalsTable.name, TotalsTable.sums_name

@@ -15,7 +15,7 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.connectors.calls.at_work import works_for
+from rheos.connectors.calls.calling_operator import works_for
 from rheos.core.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.at_work import carried
+from rheos.connectors.calls.calling_operator import carried
 from rheos.runtimes.host.completion import FutureCompletion
 
 T = TypeVar("T")

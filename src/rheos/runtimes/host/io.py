@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.at_work import carried
+from rheos.connectors.calls.calling_operator import carried
 from rheos.core.protocol.ports import EventLoop
 from rheos.runtimes.host.completion import FutureCompletion
 from rheos.runtimes.host.event_loop import ThreadedLoop

@@ -15,9 +15,9 @@ from polars.testing import assert_frame_equal
 
 from rheos.core import aggregates as agg
 from rheos.core.operators.window import by_address
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.by_address import merged_by_address
 from rheos.core.operators.window.grid import WindowGrid
-from rheos.core.operators.window.tables import Tables
 
 REDUCES = {"rows": np.add, "max.v": np.maximum, "min.n": np.minimum, "exact.v.0": np.add}
 MERGES = [pl.col("rows").sum(), pl.col("max.v").max(), pl.col("min.n").min(), pl.col("exact.v.0").sum()]

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rheos.core.operators.window import newest_panes
-from rheos.core.operators.window.columns import MERGING_PANE, OPEN_TO
 from rheos.core.operators.window.merging import windows_of
 from rheos.core.operators.window.merging_panes import EVER, MergingPanes
+from rheos.core.operators.window.pane_columns import MERGING_PANE, OPEN_TO
 from rheos.core.operators.window.panes import MemoryBudget
 
 KEYS = ["key.k"]

@@ -54,10 +54,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.state.keys import Key, KeyCodec

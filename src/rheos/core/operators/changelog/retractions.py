@@ -37,7 +37,7 @@ import pyarrow as pa
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import canonical
-from rheos.core.operators.changes import table_columns
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -47,10 +47,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.core.protocol.types import batch_of, rows_of

@@ -48,7 +48,7 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
-from rheos.core.operators.changes import goes, was_not_there
+from rheos.core.operators.change_rows import goes, was_not_there
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -57,10 +57,7 @@ from rheos.core.operators.contract import (
     PortType,
     RowOrder,
 )
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape

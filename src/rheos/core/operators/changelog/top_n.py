@@ -40,8 +40,8 @@ import pyarrow.compute as pc
 
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.change_rows import goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangesOut, changes_out, row_shape
-from rheos.core.operators.changes import goes, table_columns
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -51,10 +51,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.elements import Batch

@@ -33,18 +33,9 @@ import pyarrow.compute as pc
 from rheos.core.errors import InputError
 from rheos.core.graph.changelog import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.changes import table_columns
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-)
+from rheos.core.operators.change_rows import table_columns
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.state.key_groups import groups_of_columns

@@ -48,19 +48,11 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.functions import CoGroupFunction
-from rheos.core.operators.contract import (
-    OperatorContext,
-    Out,
-    RowOrder,
-)
-from rheos.core.operators.joins.columns import LEFT, RIGHT
+from rheos.core.operators.contract import OperatorContext, Out, RowOrder
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.joins.windowed import BothSidesSpec, late_sides
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-    RowsOfWindow,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey, RowsOfWindow
 from rheos.core.operators.window.process import WindowProcessOperator
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import Batch

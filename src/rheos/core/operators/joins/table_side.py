@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.operators.changes import table_columns
+from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.fitting import fitted
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape

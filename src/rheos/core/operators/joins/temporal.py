@@ -50,6 +50,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.buffered_rows import BufferedRows
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -59,15 +60,11 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.held import HeldRows
-from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
 from rheos.core.operators.joins.versions import Versions
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
-from rheos.core.operators.origins import (
-    Origin,
-    PairOfRows,
-)
+from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
@@ -124,7 +121,7 @@ class TemporalJoinOperator(Operator):
         self._spec = spec
         self._schemas = [pa.schema([*visible(port.schema), (TS, pa.int64())]) for port in ctx.ports]
         self._waiting = [
-            HeldRows(schema, port.keys, ctx.key_groups, ctx.max_parallelism, names)
+            BufferedRows(schema, port.keys, ctx.key_groups, ctx.max_parallelism, names)
             for schema, port, names in zip(self._schemas, ctx.ports, WAITING, strict=True)
         ]
         right = ctx.ports[RIGHT]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import common_key
 from rheos.core.operators.contract import PortType
-from rheos.core.operators.joins.columns import LEFT, RIGHT
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.protocol.elements import HIDDEN_PREFIX, TS, WM, Batch, visible
 
 SIDE = "side"

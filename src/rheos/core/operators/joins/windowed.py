@@ -61,15 +61,12 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
-from rheos.core.operators.origins import (
-    Origin,
-    PairOfRows,
-)
+from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.operators.window.columns import END
+from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.process import WindowRowsOperator
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.states import window_states

@@ -66,8 +66,8 @@ import pyarrow as pa
 
 from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.change_rows import goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangesOut, row_shape
-from rheos.core.operators.changes import goes, table_columns
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -77,10 +77,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfKey,
-)
+from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.row_order import alike, row_order, value_order

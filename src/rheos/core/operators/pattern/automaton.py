@@ -32,7 +32,7 @@ from rheos.core.graph.patterns import (
     PatternTree,
     steps,
 )
-from rheos.core.operators.pattern import ends
+from rheos.core.operators.pattern import pattern_ends
 from rheos.core.operators.pattern.contradictions import never_holds
 from rheos.core.operators.pattern.preference import in_order_of_preference
 
@@ -213,7 +213,7 @@ class _Compiler:
                 raise ProgramError(
                     "no step before this is part of every match, so there is no row after which "
                     "something could be absent",
-                    site=ends.first_absence(self._pattern.parts).site,
+                    site=pattern_ends.first_absence(self._pattern.parts).site,
                     hint="begin the pattern with a step that is not optional",
                 )
             self._links[_START, entry.position, Contiguity.NEXT, entry.guards] = None
@@ -244,7 +244,7 @@ class _Compiler:
             if leads is Leads.ENDS_IN_TIME and self._pattern.within_ms is None:
                 raise ProgramError(
                     "the pattern ends with rows that may not come, and does not say for how long",
-                    site=ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
+                    site=pattern_ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
                     hint='say so: .within("10m")',
                 )
             made = self._edges(len(edges), leads, -1, -1, Contiguity.FOLLOWED_BY, guards, False)
@@ -284,7 +284,7 @@ class _Compiler:
         return len(of_places) > 1 or any(of_places)
 
     def _greedy_at_the_end(self) -> ProgramError:
-        step = ends.last_greedy_step(self._pattern.parts)
+        step = pattern_ends.last_greedy_step(self._pattern.parts)
         return ProgramError(
             f"step {step.name!r} is greedy, and a match may end with it: nothing gives way to it",
             site=step.site,
@@ -479,14 +479,14 @@ class _Compiler:
             raise self._never_ends()
 
     def _never_ends(self) -> ProgramError:
-        absence = ends.last_absence(self._pattern.parts, Contiguity.NEXT)
+        absence = pattern_ends.last_absence(self._pattern.parts, Contiguity.NEXT)
         if not absence.condition:
             return ProgramError(
                 f"the pattern can never match: {absence.name!r} rules out every row",
                 site=absence.site,
                 hint="say by .where(...) which rows may not come",
             )
-        step = ends.last_greedy_step(self._pattern.parts)
+        step = pattern_ends.last_greedy_step(self._pattern.parts)
         next_row = absence.contiguity is Contiguity.NEXT
         after = f"no row can come after it, as {absence.name!r} requires"
         return ProgramError(
@@ -522,7 +522,7 @@ class _Compiler:
         until = step.quantifier.until
         if until is not None and (not until or until.same(step.condition)):
             return "each row that it could take ends it by .until(...): ask for others there"
-        for other in ends.backwards_from(step, self._pattern.parts):
+        for other in pattern_ends.backwards_from(step, self._pattern.parts):
             if other.condition and not other.condition.same(step.condition):
                 continue
             if isinstance(other, Absence):

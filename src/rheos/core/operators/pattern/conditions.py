@@ -14,8 +14,8 @@ import pyarrow as pa
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.patterns import Function
 from rheos.core.operators.contract import OperatorContext
-from rheos.core.operators.pattern.alive import MatchNode
 from rheos.core.operators.pattern.automaton import EVERY, Automaton
+from rheos.core.operators.pattern.live_matches import MatchNode
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions

@@ -23,8 +23,14 @@ from collections.abc import Callable
 from typing import NamedTuple, assert_never
 
 from rheos.core.graph.patterns import AfterMatch, Contiguity, Skip
-from rheos.core.operators.pattern.alive import NEVER_MS, Alive, MatchNode, Partial, WholeMatch
 from rheos.core.operators.pattern.automaton import Automaton, Blocked, Leads, PatternEdge
+from rheos.core.operators.pattern.live_matches import (
+    NEVER_MS,
+    LiveMatches,
+    MatchNode,
+    Partial,
+    WholeMatch,
+)
 
 Holds = Callable[[int, int, MatchNode | None], bool]
 """Function that evaluates the functions of a condition for a row, by its number, after the rows that a
@@ -70,7 +76,7 @@ class Matcher:
 
     # --- rows -----------------------------------------------------------------------------------------
 
-    def row(self, alive: Alive, event: int, at_ms: int, bits: int) -> list[MatchOutcome]:
+    def row(self, alive: LiveMatches, event: int, at_ms: int, bits: int) -> list[MatchOutcome]:
         """Brings the next row of a key. What has expired by then was asked for before.
 
         Raises TooManyMatchesError before a row makes many more matches than a key may have.
@@ -163,7 +169,12 @@ class Matcher:
         partials += taken
 
     def _moved_in_order(
-        self, alive: Alive, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
+        self,
+        alive: LiveMatches,
+        event: int,
+        bits: int,
+        partials: list[Partial],
+        found: list[WholeMatch],
     ) -> bool:
         """Advance the partial matches of a preferring pattern by a row. Return whether the key had
         partial matches.
@@ -227,7 +238,7 @@ class Matcher:
 
     # --- time -----------------------------------------------------------------------------------------
 
-    def expired(self, alive: Alive, until_ms: int) -> list[MatchOutcome]:
+    def expired(self, alive: LiveMatches, until_ms: int) -> list[MatchOutcome]:
         """Return the outcomes of matches that expire at or before `until_ms`."""
         given: list[MatchOutcome] = []
         if alive.expires_ms > until_ms:
@@ -243,7 +254,9 @@ class Matcher:
             self.refresh(alive)
         return given
 
-    def _over(self, alive: Alive, over: list[Partial]) -> tuple[list[MatchNode], list[WholeMatch]]:
+    def _over(
+        self, alive: LiveMatches, over: list[Partial]
+    ) -> tuple[list[MatchNode], list[WholeMatch]]:
         """Split expired matches into those that stayed incomplete, and those that are now complete."""
         late: list[MatchNode] = []
         found: list[WholeMatch] = []
@@ -260,7 +273,7 @@ class Matcher:
         of_late = {id(node) for node in late}
         return [node for node in once if id(node) in of_late], found
 
-    def refresh(self, alive: Alive) -> None:
+    def refresh(self, alive: LiveMatches) -> None:
         """Recompute the bits that the partial matches wake for, and the time of the next expiry."""
         wakes = 0
         for partial in alive.partials:
@@ -272,7 +285,7 @@ class Matcher:
 
     # --- whole matches --------------------------------------------------------------------------------
 
-    def _finished(self, alive: Alive, found: list[WholeMatch], at_ms: int) -> list[MatchOutcome]:
+    def _finished(self, alive: LiveMatches, found: list[WholeMatch], at_ms: int) -> list[MatchOutcome]:
         """Return the matches to emit after these were found; the others wait or are discarded."""
         if len(found) > 1:
             once = self._each_once([each.node for each in found])

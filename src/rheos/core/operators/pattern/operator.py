@@ -60,13 +60,10 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.keyed_state import keyed_shape
-from rheos.core.operators.origins import (
-    Origin,
-    RowsOfMatch,
-)
-from rheos.core.operators.pattern.alive import NEVER_MS, Alive, events_of
+from rheos.core.operators.origins import Origin, RowsOfMatch
 from rheos.core.operators.pattern.automaton import EVERY, compiled
 from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
+from rheos.core.operators.pattern.live_matches import NEVER_MS, LiveMatches, events_of
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
 from rheos.core.operators.pattern.matches import MatchRows
@@ -146,7 +143,7 @@ class PatternOperator(Operator):
 
     def _forget(self) -> None:
         self._keys = KeyIndex(self._key_types)
-        self._alive: dict[int, Alive] = {}
+        self._alive: dict[int, LiveMatches] = {}
         """By slot."""
         # By slot, as arrays: the bits that it wakes for, when the next of its matches expires, and how
         # many it has.
@@ -211,7 +208,7 @@ class PatternOperator(Operator):
             if alive is None:
                 if not of_row & begins:
                     continue
-                alive = Alive([], [])
+                alive = LiveMatches([], [])
                 alive_by_slot[slot] = alive
             elif alive.expires_ms <= at_ms:
                 given += matcher.expired(alive, at_ms)
@@ -328,7 +325,7 @@ class PatternOperator(Operator):
         ]
 
     def _part(self, mode: PartMode, slots: Sequence[int]) -> SnapshotPart:
-        nothing = Alive([], [])
+        nothing = LiveMatches([], [])
         alive = (self._alive.get(slot, nothing) for slot in slots)
         frozen = [FrozenKey(each.partials, each.found) for each in alive]
         keys = [column.take(pa.array(slots, pa.int32())) for column in self._keys.columns()]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.patterns import Previous
-from rheos.core.operators.pattern.alive import Alive
+from rheos.core.operators.pattern.live_matches import LiveMatches
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.protocol.elements import Batch
 from rheos.core.state.slots import Slots
@@ -28,7 +28,7 @@ def with_previous(
     previous: Sequence[Previous],
     rows: Batch,
     slots: Slots,
-    alive: Mapping[int, Alive],
+    alive: Mapping[int, LiveMatches],
     kept: MatchedRows,
 ) -> Batch:
     """Return the rows, which are in order, with these columns added. `slots` are the slots of their
@@ -66,7 +66,7 @@ def with_previous(
     return rows
 
 
-def _newest(alive: Alive | None, most: int) -> list[int]:
+def _newest(alive: LiveMatches | None, most: int) -> list[int]:
     """Return up to `most` rows that the key's first match has taken, the newest first."""
     if alive is None or not alive.partials:
         return []

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from rheos.core.errors import CheckpointError
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.pattern.alive import Alive, MatchNode, Partial, WholeMatch
 from rheos.core.operators.pattern.automaton import Automaton
+from rheos.core.operators.pattern.live_matches import LiveMatches, MatchNode, Partial, WholeMatch
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.protocol.elements import TS
 from rheos.core.state.key_groups import groups_of_columns
@@ -106,7 +106,7 @@ def restored(
     kept: MatchedRows,
     automaton: Automaton,
     first_event: int,
-) -> tuple[Mapping[int, Alive], int]:
+) -> tuple[Mapping[int, LiveMatches], int]:
     """Return the live matches by slot, and the number of the next row. Adds the keys and the rows."""
     whole = [table.combine_chunks() for table in tables]
     latest: dict[int, tuple[int, int]] = {}
@@ -116,7 +116,7 @@ def restored(
             arrays = [table.column(f"{_KEY}{number}").combine_chunks() for number in range(columns)]
             for row, slot in enumerate(keys.lookup_or_add(arrays).tolist()):
                 latest[slot] = (at, row)
-    alive: dict[int, Alive] = {}
+    alive: dict[int, LiveMatches] = {}
     for at, table in enumerate(whole):
         slots = [slot for slot, (of, _) in latest.items() if of == at]
         if not slots:
@@ -170,8 +170,8 @@ class _Reader:
             self._nodes.append(MatchNode(position, first_event + event, earlier))
             self._roots.append(event if before < 0 else self._roots[before])
 
-    def alive(self, partials: Iterable[Mapping[str, object]], found: Iterable[int]) -> Alive:
-        return Alive(list(map(self._partial, partials)), list(map(self._found, found)))
+    def alive(self, partials: Iterable[Mapping[str, object]], found: Iterable[int]) -> LiveMatches:
+        return LiveMatches(list(map(self._partial, partials)), list(map(self._found, found)))
 
     def _partial(self, stored_partial: Mapping[str, object]) -> Partial:
         place, numbers = stored_partial["node"], stored_partial["open"]

@@ -24,7 +24,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rheos.core.operators.window.columns import END, FIRST, MERGING_PANE, OPEN_TO, PANE, SLICE, START
+from rheos.core.operators.window.pane_columns import (
+    END,
+    FIRST,
+    MERGING_PANE,
+    OPEN_TO,
+    PANE,
+    SLICE,
+    START,
+)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -19,13 +19,13 @@ from rheos.core.operators.contract import PortType
 from rheos.core.operators.window.contract import FixedWindows, MergingWindows, Windows
 from rheos.core.operators.window.fixed_panes import FixedPanes
 from rheos.core.operators.window.fixed_trigger import FixedTrigger
+from rheos.core.operators.window.late_candidates import Decided, LateCandidates
 from rheos.core.operators.window.merging import SPANS, all_meet, joined
 from rheos.core.operators.window.merging_panes import MergingPanes
 from rheos.core.operators.window.merging_trigger import MergingTrigger
 from rheos.core.operators.window.newest_panes import ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PaneStore
 from rheos.core.operators.window.trigger import FiringRule
-from rheos.core.operators.window.undecided import Decided, UndecidedRows
 from rheos.core.protocol.elements import Batch
 from rheos.core.state.pane_segments import Merge
 
@@ -53,7 +53,7 @@ class Family(ABC):
         they need not be arranged."""
         return []
 
-    undecided: UndecidedRows | None = None
+    undecided: LateCandidates | None = None
 
     def decided(self, watermark: int) -> Iterator[Decided]:
         """Return the rows that have waited for this watermark."""
@@ -93,7 +93,7 @@ class MergingFamily(Family):
     ) -> None:
         self._pane, self._keys, self._memory = windows.pane, keys, memory
         self._stores: list[MergingPanes] = []
-        self.undecided: UndecidedRows = UndecidedRows(windows, port, lateness_ms, memory)
+        self.undecided: LateCandidates = LateCandidates(windows, port, lateness_ms, memory)
 
     def store(self, merge: Merge, reduce_of: ReduceOf | None) -> MergingPanes:
         panes = MergingPanes(self._pane, merge, self._keys, self._memory, reduce_of=reduce_of)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.columns import END, PANE
 from rheos.core.operators.window.contract import FixedWindows, Ints, progressions
+from rheos.core.operators.window.pane_columns import END, PANE
 from rheos.core.operators.window.panes import MemoryBudget, PaneStore
 from rheos.core.state.pane_segments import Merge, Segment, panes_of
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.columns import END, SLICE, VALID
 from rheos.core.operators.window.contract import FixedWindows, Ints
 from rheos.core.operators.window.fixed_panes import FixedPanes
+from rheos.core.operators.window.pane_columns import END, SLICE, VALID
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.trigger import Firing, FiringRule
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS

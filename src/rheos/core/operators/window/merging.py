@@ -30,8 +30,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.columns import END, FIRST, OPEN_FROM, OPEN_TO, START
 from rheos.core.operators.window.contract import Ints
+from rheos.core.operators.window.pane_columns import END, FIRST, OPEN_FROM, OPEN_TO, START
 
 _NUMBER = "number"
 

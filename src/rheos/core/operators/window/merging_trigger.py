@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.columns import END, FIRST, MERGING_PANE, OPEN_FROM, OPEN_TO, START
 from rheos.core.operators.window.contract import Ints, Mask
 from rheos.core.operators.window.merging import containing, windows_of
 from rheos.core.operators.window.merging_panes import EVER, MergingPanes
+from rheos.core.operators.window.pane_columns import END, FIRST, MERGING_PANE, OPEN_FROM, OPEN_TO, START
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.trigger import Firing, FiringRule
 

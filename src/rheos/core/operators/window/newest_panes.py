@@ -24,8 +24,8 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.operators.window.arrays import fits, identity
-from rheos.core.operators.window.columns import FIRST, OPEN_FROM, OPEN_TO
 from rheos.core.operators.window.contract import Ints, Mask
+from rheos.core.operators.window.pane_columns import FIRST, OPEN_FROM, OPEN_TO
 from rheos.core.protocol.polars_frames import arrow_column
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.slots import AnySlots, Slots

@@ -43,14 +43,14 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import InputError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.window.columns import END, START
+from rheos.core.operators.window.aggregate_tables import AggregateTable, Tables, in_order
 from rheos.core.operators.window.contract import Assigned, FixedWindows
 from rheos.core.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.core.operators.window.layout import PaneLayout
+from rheos.core.operators.window.pane_columns import END, START
 from rheos.core.operators.window.panes import PaneStore
-from rheos.core.operators.window.tables import AggregateTable, Tables, in_order
+from rheos.core.operators.window.pending_rows import PendingRows
 from rheos.core.operators.window.trigger import Firing
-from rheos.core.operators.window.waiting import WaitingRows
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.core.protocol.state_config import NewAggregates
@@ -81,7 +81,7 @@ class WindowAggregateOperator(WindowOperator):
         merging = () if isinstance(self._windows, FixedWindows) else self._others
         self._limits = [CountedLimit(ctx.key_limit(KeyContents.WINDOW_ROWS)) for _ in merging]
         if isinstance(self._windows, FixedWindows):
-            self._waiting = WaitingRows(ctx.state_bytes)
+            self._waiting = PendingRows(ctx.state_bytes)
         self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs
 
     def _columns(self) -> Mapping[str, str]:

@@ -44,10 +44,10 @@ from rheos.core.graph.functions import TimeWindow
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.records import UserRaised, not_iterable, user_error, with_hidden, wrong_type
-from rheos.core.operators.window.columns import END
 from rheos.core.operators.window.contract import Assigned
 from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.layout import PaneLayout
+from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.rows import TIME, StoredRows
 from rheos.core.operators.window.trigger import Firing

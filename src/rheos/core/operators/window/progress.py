@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
 from rheos.core.operators.contract import OperatorContext
-from rheos.core.operators.window.columns import SLICE
 from rheos.core.operators.window.contract import FixedWindows, Ints, Windows
 from rheos.core.operators.window.frames import KEY_GROUP
 from rheos.core.operators.window.kinds import stored_windows
+from rheos.core.operators.window.pane_columns import SLICE
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 FIRED = "fired"

@@ -45,19 +45,15 @@ from rheos.core.operators.contract import (
     PortType,
     RowOrder,
 )
-from rheos.core.operators.origins import (
-    OneRow,
-    Origin,
-    RowsOfWindow,
-)
-from rheos.core.operators.window.columns import PANE
+from rheos.core.operators.origins import OneRow, Origin, RowsOfWindow
 from rheos.core.operators.window.contract import Assigned, FixedWindows
 from rheos.core.operators.window.frames import empty_frame, frame_of, paned
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.operator import WindowAggregateOperator
+from rheos.core.operators.window.pane_columns import PANE
 from rheos.core.operators.window.partials import Partials, listed
+from rheos.core.operators.window.pending_rows import PendingRows
 from rheos.core.operators.window.states import window_states
-from rheos.core.operators.window.waiting import WaitingRows
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.shapes import StateShape
 
@@ -161,7 +157,7 @@ class MergedWindowOperator(WindowAggregateOperator):
         kept = partials_of(spec.windows, key, spec.rows.schema).kept
         self._partials = dict(zip([*self._keys, *kept], [key, *kept], strict=True))
         self._nothing = empty_frame(spec.rows.schema, self._used)
-        self._waiting = WaitingRows(ctx.state_bytes, _MOST_PARTIALS)
+        self._waiting = PendingRows(ctx.state_bytes, _MOST_PARTIALS)
 
     def _columns(self) -> Mapping[str, str]:
         return self._partials

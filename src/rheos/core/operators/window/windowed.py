@@ -41,9 +41,9 @@ from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.newest_panes import ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PanePart, PaneStore
+from rheos.core.operators.window.pending_rows import PendingRows
 from rheos.core.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.core.operators.window.trigger import Firing
-from rheos.core.operators.window.waiting import WaitingRows
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
@@ -65,7 +65,7 @@ class WindowOperator(Operator):
     """
 
     _index: PaneStore
-    _waiting: WaitingRows | None = None
+    _waiting: PendingRows | None = None
     """Rows that are to be absorbed together; None where they are as they come."""
     _held_ms = 0
     """Delay of the first firing after a window's end. In batch: the allowed lateness (`fire_once`)."""

@@ -27,8 +27,8 @@ from rheos.core.state.rocksdb.cache import CachedTable, SegmentPlaces
 from rheos.core.state.rocksdb.database import Database
 from rheos.core.state.rocksdb.files import FILES, FileSets, open_sets
 from rheos.core.state.rocksdb.layout import DatabaseCatalogue, EntryForm, Places, range_start
-from rheos.core.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable
 from rheos.core.state.rocksdb.timers import DiskTimerQueue
+from rheos.core.state.rocksdb.value_tables import RocksListTable, RocksMapTable, RocksValueTable
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import EVENT, PROCESSING, TIMERS, TimerService
 

@@ -20,7 +20,7 @@ from rheos.runtimes.health.kinds import (
     silent,
     skew,
     slow_checkpoints,
-    waiting,
+    waiting_calls,
     watermark,
 )
 
@@ -30,7 +30,7 @@ KINDS: dict[FindingKind, HealthCheck] = {
     FindingKind.RESTARTS: restarts.DECLARED,
     FindingKind.DRIVER: driver.DECLARED,
     FindingKind.SERVER: server.DECLARED,
-    FindingKind.WAITING: waiting.DECLARED,
+    FindingKind.WAITING: waiting_calls.DECLARED,
     FindingKind.PUBLISHING: publishing.DECLARED,
     FindingKind.LOST_DATA: lost_data.DECLARED,
     FindingKind.SILENT: silent.DECLARED,

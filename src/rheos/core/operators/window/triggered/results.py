@@ -21,9 +21,9 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.window_functions import GLOBAL, Element
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.records import is_single, not_iterable, user_error, with_hidden, wrong_type
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import Assigned
 from rheos.core.operators.window.frames import frame_of, key_names
-from rheos.core.operators.window.tables import Tables
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.types import RecordCollector, TypeMismatch, batch_of

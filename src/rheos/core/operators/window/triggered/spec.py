@@ -53,20 +53,9 @@ from rheos.core.graph.state import StateDeclaration, Time
 from rheos.core.graph.types import canonical
 from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
 from rheos.core.graph.windows import Window
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed_state import by_window, declared_shape, keyed_shape
-from rheos.core.operators.origins import (
-    ALL_OF_WINDOW,
-    Origin,
-    RowsOfKey,
-    RowsOfWindow,
-)
+from rheos.core.operators.origins import ALL_OF_WINDOW, Origin, RowsOfKey, RowsOfWindow
 from rheos.core.operators.window.triggered.contents import ROWS, Combined, Records
 from rheos.core.operators.window.triggered.merging_set import MergingSet
 from rheos.core.operators.window.triggered.operator import InOrder, TriggeredWindowOperator

@@ -51,7 +51,7 @@ class Turns:
 
 
 @dataclass(frozen=True, eq=False)
-class InTimeSource(TapedSource):
+class EventTimeSource(TapedSource):
     id: OperatorId
     watermark: Watermark
     begun: Collection[str]
@@ -73,11 +73,11 @@ def in_time(
     watermark = spec.watermark
     if watermark is None or watermark.on is None:
         return replace(spec, source=TapedSource(spec.source, tape))
-    return replace(spec, source=InTimeSource(spec.source, tape, id, watermark, begun, turns))
+    return replace(spec, source=EventTimeSource(spec.source, tape, id, watermark, begun, turns))
 
 
 class _InTimeReader(WrappedReader):
-    def __init__(self, reader: SplitReader, split: Split, source: InTimeSource) -> None:
+    def __init__(self, reader: SplitReader, split: Split, source: EventTimeSource) -> None:
         super().__init__(reader)
         self._split = (source.id, split.id)
         self._source = source

@@ -81,7 +81,7 @@ class _Runs:
         return [run.rows for run in self._runs]
 
 
-class HeldRows:
+class BufferedRows:
     """The rows that wait in one subtask."""
 
     def __init__(

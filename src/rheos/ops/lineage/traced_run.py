@@ -37,8 +37,8 @@ from rheos.core.task.outputs import Outputs
 from rheos.ops.forks.tape import Tape, TapedSource
 from rheos.ops.forks.taped_run import Beginning, TapedRun
 from rheos.ops.lineage.ledger import Ledger, SplitPlace
+from rheos.ops.lineage.operator_rules import TracedOperator, watched
 from rheos.ops.lineage.tree import Details, TracedTree, nothing_known
-from rheos.ops.lineage.watched import WatchedOperator, watched
 from rheos.runtimes.host.awaited_calls import wait_for
 
 _ROWS_AT_ONCE = 16
@@ -59,7 +59,7 @@ class TracedRun(TapedRun):
         self.ledger = Ledger()
         self.operators: dict[OperatorId, int] = {}
         """The place of each operator in the ledger."""
-        self.watched: list[WatchedOperator] = []
+        self.watched: list[TracedOperator] = []
         """The operators, by place."""
         self._tapes = tapes
         self._trees: dict[ChainId, TracedTree] = {}

@@ -12,13 +12,13 @@ from rheos.core.metrics.history_files import HistorySegment, HistoryView
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
-from rheos.ops.control.held_back import Delayed, HeldBack, held_back
+from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
 from tests.cli.stand_ins import outline
 
 EMPTY = HistorySegment("", "coarse", 0, [], [], [])
 
 
-def found(*readings: Reading, history: HistoryView | None = None, **changes: Any) -> HeldBack:
+def found(*readings: Reading, history: HistoryView | None = None, **changes: Any) -> WatermarkDelay:
     """Of the map behind the source "clicks"."""
     plan = outline()
     metrics = MetricsReport(

@@ -17,7 +17,7 @@ from rheos.core.protocol.snapshots import SnapshotPart
 from rheos.core.times import Times
 
 
-class Reach(ABC):
+class SplitEventTime(ABC):
     """Event-time progress of all splits of one subtask, by split id."""
 
     period_ms: int | None = None

@@ -7,7 +7,7 @@ import polars as pl
 
 from rheos.core.graph.windows import Tumbling
 from rheos.core.operators.window.contract import Assigned
-from rheos.core.operators.window.waiting import WaitingRows
+from rheos.core.operators.window.pending_rows import PendingRows
 from tests.core.operators.rows import SCHEMA
 from tests.core.operators.window.harness import Bench
 from tests.core.operators.window.test_stories import COUNT, seen
@@ -17,7 +17,7 @@ def of_pane(start: int, end: int) -> Assigned:
     return Assigned((np.array([start]), np.array([end])), None, None)
 
 
-def taken(waiting: WaitingRows, upto: int | None = None) -> list[tuple[list[int], list[list[int]]]]:
+def taken(waiting: PendingRows, upto: int | None = None) -> list[tuple[list[int], list[list[int]]]]:
     return [
         (rows["k"].to_list(), [pane.tolist() for pane in of.panes]) for rows, of in waiting.take(upto)
     ]
@@ -30,7 +30,7 @@ def of_panes(numbers: list[int], slices: list[int]) -> tuple[pl.DataFrame, Assig
 
 
 def test_rows_of_one_pane_come_together() -> None:
-    waiting = WaitingRows(1 << 20)
+    waiting = PendingRows(1 << 20)
     for n in range(3):
         assert not waiting.add(pl.DataFrame({"k": [n]}), of_pane(0, 10))
     waiting.add(*of_panes([7, 8], [0, 10]))
@@ -43,7 +43,7 @@ def test_rows_of_one_pane_come_together() -> None:
 
 
 def test_rows_that_are_not_due_go_on_waiting() -> None:
-    waiting = WaitingRows(1 << 20)
+    waiting = PendingRows(1 << 20)
     waiting.add(*of_panes([1, 2, 3], [0, 10, 20]))
     assert taken(waiting, 20) == [([1], [[0], [10]]), ([2], [[10], [20]])]
     assert not waiting.due(29)
@@ -53,7 +53,7 @@ def test_rows_that_are_not_due_go_on_waiting() -> None:
 
 
 def test_rows_that_change_their_panes_often_come_with_them() -> None:
-    waiting = WaitingRows(1 << 20)
+    waiting = PendingRows(1 << 20)
     waiting.add(pl.DataFrame({"k": [0]}), of_pane(0, 10))
     waiting.add(*of_panes([1, 2, 3, 4, 5], [0, 10, 0, 10, 0]))
     assert taken(waiting, 10) == [
@@ -63,8 +63,8 @@ def test_rows_that_change_their_panes_often_come_with_them() -> None:
 
 
 def test_as_many_wait_as_memory_for_state_allows() -> None:
-    assert WaitingRows(0).add(pl.DataFrame({"k": [1]}), of_pane(0, 10))
-    few = WaitingRows(1024)
+    assert PendingRows(0).add(pl.DataFrame({"k": [1]}), of_pane(0, 10))
+    few = PendingRows(1024)
     assert [few.add(pl.DataFrame({"k": [n]}), of_pane(0, 10)) for n in range(2)] == [False, True]
 
 

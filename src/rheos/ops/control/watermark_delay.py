@@ -32,7 +32,7 @@ class Delayed:
 
 
 @dataclass(frozen=True)
-class HeldBack:
+class WatermarkDelay:
     operator: OutlinedOperator
     watermark_ms: int | None
     """The least of its subtasks; None before there is one."""
@@ -54,7 +54,7 @@ class HeldBack:
 
 def held_back(
     outline: PlanOutline, metrics: MetricsReport, history: HistoryView, wanted: str
-) -> HeldBack:
+) -> WatermarkDelay:
     """Of the operator of that id, or the only one of that name. Raises ConfigurationError."""
     operator = _operator(outline, wanted)
     chains = _upstream(outline, operator.id)
@@ -65,7 +65,7 @@ def held_back(
     behind = [split for split in standing if not split.idle]
     least = min((_rank(split.watermark_ms) for split in behind), default=None)
     late = (r.value for r in metrics.of(f.COUNTER) if r.at[:2] == (operator.id, "late"))
-    return HeldBack(
+    return WatermarkDelay(
         operator,
         watermark_ms,
         subtask,

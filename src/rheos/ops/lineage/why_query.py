@@ -28,7 +28,7 @@ from rheos.ops.forks.job_program import JobProgram, job_program, planned, savepo
 from rheos.ops.forks.reservations import Reservation, reservations
 from rheos.ops.forks.taped_run import Beginning, state_backend
 from rheos.ops.lineage.answer import Answers, ExplainedRow
-from rheos.ops.lineage.replay import TracedRun
+from rheos.ops.lineage.traced_run import TracedRun
 from rheos.runtimes.driver.sources_and_sinks import sources
 from rheos.runtimes.host.scratch import scratch_folder
 

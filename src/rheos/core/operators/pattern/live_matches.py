@@ -77,7 +77,7 @@ class WholeMatch:
         self.began = began
 
 
-class Alive:
+class LiveMatches:
     """Live matches of one key. Lists are replaced, never modified: a snapshot may hold them."""
 
     __slots__ = ("expires_ms", "found", "partials", "wakes")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from rheos.core.operators.joins.columns import LEFT, RIGHT
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.operators.origins import PairOfRows
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible
@@ -18,7 +18,7 @@ from rheos.ops.lineage.reasons import Reason, RowRule, window_of
 _SIDES = (LEFT, RIGHT)
 
 
-class OfPair(RowRule):
+class PairRule(RowRule):
     """Pairs as a join describes them (`PairOfRows`)."""
 
     def __init__(self, planned: PlannedOperator, place: int, ledger: Ledger, pair: PairOfRows) -> None:

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from rheos.core.protocol.elements import IterationMark
-from rheos.core.task.laps import IterationMarkMerger, LoopHead
+from rheos.core.task.loop_end import IterationMarkMerger, LoopHead
 
 Row = int
 """How many rounds it has still to go."""

@@ -21,7 +21,7 @@ from rheos.core.operators.origins import (
 )
 from rheos.core.plan.physical import PlannedOperator
 from rheos.ops.lineage.functions import FunctionTrace, WatchedWindows, watched_function
-from rheos.ops.lineage.joined import OfPair
+from rheos.ops.lineage.joined_pairs import PairRule
 from rheos.ops.lineage.ledger import Ledger
 from rheos.ops.lineage.reasons import (
     EachRow,
@@ -37,7 +37,7 @@ from rheos.ops.lineage.reasons import (
 
 
 @dataclass(frozen=True)
-class WatchedOperator:
+class TracedOperator:
     """One operator."""
 
     spec: OperatorSpec
@@ -46,7 +46,7 @@ class WatchedOperator:
     trace: FunctionTrace | None = None
 
 
-def watched(planned: PlannedOperator, place: int, ledger: Ledger, *, restored: bool) -> WatchedOperator:
+def watched(planned: PlannedOperator, place: int, ledger: Ledger, *, restored: bool) -> TracedOperator:
     """Return how to watch one operator.
 
     Args:
@@ -65,9 +65,9 @@ def watched(planned: PlannedOperator, place: int, ledger: Ledger, *, restored: b
         case RowsOfKey(calls_function=True) | RowsOfWindow(calls_function=True):
             watch = partial(WatchedWindows, trace=trace)
     if watch is None:
-        return WatchedOperator(spec, rule)
+        return TracedOperator(spec, rule)
     own: Any = spec
-    return WatchedOperator(spec.with_function(watch(own.fn)), rule, trace)
+    return TracedOperator(spec.with_function(watch(own.fn)), rule, trace)
 
 
 def _rule(origin: Origin, planned: PlannedOperator, place: int, ledger: Ledger) -> RowRule:
@@ -88,7 +88,7 @@ def _rule(origin: Origin, planned: PlannedOperator, place: int, ledger: Ledger) 
         case RowsOfWindow():
             return OfFiredWindow(*given, origin.lateness_ms, origin.doubt)
         case PairOfRows():
-            return OfPair(*given, origin)
+            return PairRule(*given, origin)
         case RowsOfMatch():
             return OfMatch(*given)
         case _:

@@ -21,8 +21,8 @@ from rheos.core.errors import (
 )
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control import standing_by
-from rheos.ops.control.controlled import ControlledRuntime
+from rheos.ops.control import standby_driver
+from rheos.ops.control.controlled_jobs import ControlledRuntime
 from rheos.ops.control.job_list import job_object, listed_jobs
 from rheos.ops.control.registry import Registry, find_job
 from rheos.ops.dashboard.readiness import Readiness
@@ -69,7 +69,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
         if left:
             left.pop()()
 
-    monkeypatch.setattr(standing_by, "sleep", pause)
+    monkeypatch.setattr(standby_driver, "sleep", pause)
     return left.append
 
 

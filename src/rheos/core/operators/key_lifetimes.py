@@ -13,7 +13,7 @@ import numpy as np
 from rheos.core.aggregates.segments import Ints, Segments
 
 
-class Lives:
+class KeyLifetimes:
     """Lives of the keys of a batch."""
 
     def __init__(self, rows: Segments, counts: Ints, size: int) -> None:

@@ -55,7 +55,7 @@ import pyarrow as pa
 
 from rheos.core.graph.changelog import DELETE, INSERT
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.changes import goes, was_not_there
+from rheos.core.operators.change_rows import goes, was_not_there
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -65,12 +65,9 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
+from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.table_side import TableSide
-from rheos.core.operators.origins import (
-    Origin,
-    PairOfRows,
-)
+from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import hidden_column
 from rheos.core.protocol.elements import SWM, TS, Batch
 from rheos.core.protocol.ids import CheckpointId

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rheos.connectors.postgres import watched
+from rheos.connectors.postgres import watched_session
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession
-from rheos.connectors.postgres.watched import WatchedSession
+from rheos.connectors.postgres.watched_session import WatchedSession
 from rheos.core.errors import UnavailableError
 from rheos.ops.chaos.faulty_proxy import FaultyProxy
 from tests.connectors.postgres.databases import Database
@@ -16,8 +16,8 @@ from tests.connectors.postgres.databases import Database
 
 @pytest.fixture
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(vars(watched.STATEMENT), "limit_s", 0.1)
-    monkeypatch.setattr(watched, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
+    monkeypatch.setitem(vars(watched_session.STATEMENT), "limit_s", 0.1)
+    monkeypatch.setattr(watched_session, "_ALIVE_S", 2.0)  # libpq knows none that is shorter.
 
 
 @pytest.fixture

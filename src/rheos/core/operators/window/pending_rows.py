@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.columns import PANE
 from rheos.core.operators.window.contract import Assigned, Ints
 from rheos.core.operators.window.frames import paned
+from rheos.core.operators.window.pane_columns import PANE
 
 MOST_ROWS = 1 << 17
 _BYTES = 512
@@ -25,7 +25,7 @@ _FEW_RUNS = 4
 """Number of runs of one pane up to which a batch is split by pane. Rows in order form few runs."""
 
 
-class WaitingRows:
+class PendingRows:
     """Buffered rows of one subtask whose windows have not fired. At most `most_rows` are buffered, or
     fewer if they are long.
     """

@@ -9,7 +9,7 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator, ToEdge, ToOp
 from rheos.core.protocol.ids import OperatorId
 
 
-class Way(NamedTuple):
+class PlanEdge(NamedTuple):
     """Rows of one operator go to an input of another."""
 
     sender: OperatorId
@@ -17,18 +17,18 @@ class Way(NamedTuple):
     port: int
 
 
-def ways(plan: PhysicalPlan) -> list[Way]:
+def ways(plan: PhysicalPlan) -> list[PlanEdge]:
     heads = {chain.id: chain.operators[0].id for chain in plan.chains}
     edges = {edge.id: (heads[edge.target], edge.target_port) for edge in plan.edges}
-    found: list[Way] = []
+    found: list[PlanEdge] = []
     for chain in plan.chains:
         for each in chain.operators:
             for route in (route for routes in each.routes.values() for route in routes):
                 match route:
                     case ToOperator(index):
-                        found.append(Way(each.id, chain.operators[index].id, 0))
+                        found.append(PlanEdge(each.id, chain.operators[index].id, 0))
                     case ToEdge(edge):
-                        found.append(Way(each.id, *edges[edge]))
+                        found.append(PlanEdge(each.id, *edges[edge]))
     return found
 
 

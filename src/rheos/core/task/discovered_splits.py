@@ -12,7 +12,7 @@ from rheos.core.protocol.control import SplitsFound, SplitsTaken
 from rheos.core.protocol.ids import OperatorId
 
 
-class FoundSplits:
+class DiscoveredSplits:
     """The splits that one slot was sent at run time."""
 
     def __init__(self, subtask: int, operators: Mapping[OperatorId, Operator]) -> None:

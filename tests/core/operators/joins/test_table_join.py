@@ -16,8 +16,8 @@ from rheos.core.errors import InputError, ProgramError
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Out
-from rheos.core.operators.joins import tables
-from rheos.core.operators.joins.tables import TableJoinOperator, TableJoinSpec
+from rheos.core.operators.joins import table_join
+from rheos.core.operators.joins.table_join import TableJoinOperator, TableJoinSpec
 from rheos.core.protocol.elements import SWM, TS, WatermarkMark
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import PartMode
@@ -291,7 +291,7 @@ def test_within_a_batch_rows_are_forgotten_as_the_stream_moves_on() -> None:
 
 
 def test_rows_that_are_gone_are_cleared_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_TIDY_ROWS", 64)
+    monkeypatch.setattr(table_join, "_TIDY_ROWS", 64)
     join = operator("left")
     for id in range(40):
         rows = [(id, id, "a", "insert"), (id, id, "a", "delete")]

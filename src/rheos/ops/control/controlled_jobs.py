@@ -31,7 +31,7 @@ from rheos.ops.control.picture import picture
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.server import CommandServer
-from rheos.ops.control.standing_by import EndedElsewhere, stand_by
+from rheos.ops.control.standby_driver import EndedElsewhere, stand_by
 from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.runtimes.driver.master import OUTCOMES
 from rheos.runtimes.host.io import SystemClock

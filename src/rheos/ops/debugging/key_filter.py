@@ -15,8 +15,8 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.state.keys import Key
-from rheos.ops.debugging.chosen import KeyOfOperator, keyed_by, rows_of_key
-from rheos.ops.debugging.ways import Way, ways
+from rheos.ops.debugging.debugged_key import KeyOfOperator, keyed_by, rows_of_key
+from rheos.ops.debugging.plan_edges import PlanEdge, ways
 
 
 def early(
@@ -39,7 +39,7 @@ def early(
     return found
 
 
-def _only_sender(counted: Collection[Way], to: OperatorId, port: int) -> OperatorId | None:
+def _only_sender(counted: Collection[PlanEdge], to: OperatorId, port: int) -> OperatorId | None:
     """Whose rows alone come to the port; None where others come there, too, or go elsewhere from it."""
     senders = [way.sender for way in counted if (way.receiver, way.port) == (to, port)]
     if len(senders) != 1:

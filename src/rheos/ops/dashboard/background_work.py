@@ -11,7 +11,7 @@ from rheos.connectors.listener.threads import in_thread
 T = TypeVar("T")
 
 
-class Aside:
+class BackgroundWork:
     """Runs up to a maximum number of calls at a time; further calls wait. The process ends without
     waiting for them, because the job itself finishes what it was asked to do."""
 

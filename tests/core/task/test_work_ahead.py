@@ -16,11 +16,11 @@ from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdg
 from rheos.core.protocol.elements import Barrier, BarrierKind, Batch
 from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
 from rheos.core.protocol.snapshots import IN_FLIGHT
-from rheos.core.task.ahead import WorkAhead
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.in_flight import InFlight
 from rheos.core.task.inputs import InputGate
 from rheos.core.task.tree import OperatorTree
+from rheos.core.task.work_ahead import WorkAhead
 from rheos.testing import MemoryLookup
 from rheos.testing.memory import MemorySink
 from tests.core.operators.contexts import context

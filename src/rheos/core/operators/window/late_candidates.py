@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.operators.window.columns import OPEN_FROM
 from rheos.core.operators.window.contract import Assigned, MergingWindows
 from rheos.core.operators.window.frames import frame_of, key_names, paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.merging import covering
 from rheos.core.operators.window.merging_panes import EVER, MergingPanes
 from rheos.core.operators.window.merging_trigger import MergingTrigger
+from rheos.core.operators.window.pane_columns import OPEN_FROM
 from rheos.core.operators.window.panes import MemoryBudget
 from rheos.core.operators.window.rows import TIME, StoredRows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
@@ -43,7 +43,7 @@ class Decided:
     """Number of late rows that their own watermark had not passed."""
 
 
-class UndecidedRows:
+class LateCandidates:
     """The rows that wait, of one subtask."""
 
     def __init__(
