@@ -33,7 +33,7 @@ class HealthState(Enum):
 
 
 class FindingKind(Enum):
-    """Something that may be wrong with a job. A file in `rheos.runtimes.health.kinds` detects it."""
+    """Something that may be wrong with a job. A function in `runtimes.health.kinds` detects it."""
 
     FAILED = "failed"
     NOT_RUNNING = "not_running"

@@ -25,7 +25,7 @@ from rheos.core.protocol.ports import Clock
 from rheos.core.redaction import redacted_values
 from rheos.core.version import VERSION
 from rheos.runtimes.health.alerting import Alerting, HealthAlert
-from rheos.runtimes.health.kinds import failed
+from rheos.runtimes.health.kinds.job_state import WHAT_TO_DO
 from rheos.runtimes.job import AlertConfig, JobState, JobStatus
 
 LOGGER = logging.getLogger("rheos.alerts")
@@ -127,7 +127,7 @@ class AlertWebhook:
             Severity.FAILING,
             self._clock.now_ms(),
             what=f"the job has failed: {(status.failure or 'unknown').splitlines()[0]}",
-            what_to_do=failed.WHAT_TO_DO,
+            what_to_do=WHAT_TO_DO,
         )
 
     def _body(self, alert: HealthAlert) -> bytes:

@@ -38,7 +38,7 @@ from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_l
 from rheos.ops.control.registry import JobRecord, Registry, newest_drivers
 from rheos.ops.dashboard.readiness import Readiness
 from rheos.runtimes.driver.worker_logs import JOBS
-from rheos.runtimes.health.kinds import failed
+from rheos.runtimes.health.kinds.job_state import WHAT_TO_DO
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState
 from rheos.runtimes.job_operations import GetMetrics
@@ -172,7 +172,7 @@ def _health_at_end(ended: EndedJob) -> JobHealth | None:
     match ended.state:
         case JobState.FAILED.value:
             what = f"the job has failed: {(ended.failure or 'unknown').splitlines()[0]}"
-            kind, what_to_do = FindingKind.FAILED, failed.WHAT_TO_DO
+            kind, what_to_do = FindingKind.FAILED, WHAT_TO_DO
         case state if state == LOST:
             what, kind = "the driver has died, and nobody has started the job again", FindingKind.DRIVER
             what_to_do = "start the same command again: the job resumes from its newest checkpoint"

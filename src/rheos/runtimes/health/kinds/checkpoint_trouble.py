@@ -1,4 +1,4 @@
-"""Checkpoints do not fail, but take longer than their interval, or do not complete."""
+"""Checkpoints that fail, take long, or do not complete."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
-from rheos.core.metrics.health import Severity
-from rheos.runtimes.health.check import HealthCheck
+from rheos.core.metrics.health import FindingKind, Severity
+from rheos.runtimes.health.check import health_check
 from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number
 
 SLOW_MS = 5_000
@@ -34,7 +34,15 @@ def _period_ms(config: CheckpointConfig) -> float:
     return (config.interval_ms or 0) + config.min_pause_ms
 
 
-def _find(seen: JobMoment) -> Iterator[Detected]:
+@health_check(
+    FindingKind.SLOW_CHECKPOINTS,
+    means="no checkpoint has completed for three intervals, and for 30 s at least; or the newest took "
+    "longer than the interval, and than 5 s. Stuck after five intervals, and two minutes at least",
+    cause="barriers wait for rows (backpressure), state is large, or the directory is slow",
+    remedy="remove the back-pressure, set `unaligned_after`, or lengthen the interval",
+)
+def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
+    """Detect checkpoints that take longer than their interval, or do not complete, and do not fail."""
     status, config = seen.status, seen.checkpoint
     if not seen.runs or config.interval_ms is None or status.checkpoint_failure is not None:
         return
@@ -67,10 +75,26 @@ def _where(seen: JobMoment) -> str:
     return f"most of the time, {parts[longest] / 1000:.1f} s, was spent {_PARTS[longest]}"
 
 
-DECLARED = HealthCheck(
-    find=_find,
-    means="no checkpoint has completed for three intervals, and for 30 s at least; or the newest took "
-    "longer than the interval, and than 5 s. Stuck after five intervals, and two minutes at least",
-    cause="barriers wait for rows (backpressure), state is large, or the directory is slow",
-    remedy="remove the back-pressure, set `unaligned_after`, or lengthen the interval",
+@health_check(
+    FindingKind.CHECKPOINTS,
+    means="the newest checkpoint has failed. Stuck where none completes for several intervals, and for "
+    "two minutes at least",
+    cause="the checkpoint directory cannot be written (its disk is full, its server is away), a "
+    "subtask did not acknowledge in time, or a sink could not stage its rows",
+    remedy="make room, or make the directory reachable; the next checkpoint then completes by itself",
 )
+def _checkpoints(seen: JobMoment) -> Iterator[Detected]:
+    """Detect that checkpoints fail."""
+    status = seen.status
+    if status.checkpoint_failure is None or status.state.is_over:
+        return
+    ages_ms = [number(reading) for reading in seen.of(f.SINCE_CHECKPOINT)]
+    stuck = max(ages_ms, default=0.0) >= stuck_after_ms(seen.checkpoint)
+    yield Detected(
+        severity=Severity.STUCK if stuck else Severity.DEGRADED,
+        what=f"the newest checkpoint has failed: {status.checkpoint_failure} "
+        f"({status.checkpoints_failed:,} have failed so far; {status.checkpoints_completed:,} are "
+        "complete)",
+        what_to_do="the job continues, and would start again from the newest complete checkpoint. "
+        "Sinks that publish with checkpoints publish nothing meanwhile",
+    )

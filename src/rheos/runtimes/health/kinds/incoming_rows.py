@@ -1,0 +1,149 @@
+"""Sources that receive nothing, splits that hold the watermark back, and late rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.health import FindingKind, Severity
+from rheos.runtimes.health.bottlenecks import HELD_UP
+from rheos.runtimes.health.check import health_check
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, Past, span
+from rheos.runtimes.health.splits import SplitStanding, open_splits
+from rheos.runtimes.job import OperatorStatus
+
+QUIET_MS = 60_000
+LONGER = 3
+"""How many times longer than its longest pause so far a source is quiet before that is a finding."""
+
+
+@health_check(
+    FindingKind.NO_INPUT,
+    means="a source that has had rows in this attempt has received none for 60 s, and for three times "
+    "its longest pause so far, though its splits are open and nothing holds it up",
+    cause="what writes into the source has stopped, or the source's server is away",
+    remedy="start the writer, or the server",
+)
+def _no_input(seen: JobMoment) -> Iterator[Detected]:
+    """Detect sources that had rows and receive none."""
+    if not seen.runs:
+        return
+    for chain, operator in seen.operators():
+        quiet_ms = seen.least(f.SINCE_RECORD, operator.id)
+        pause_ms = seen.most(f.LONGEST_PAUSE, operator.id) or 0.0
+        if quiet_ms is None or quiet_ms < max(QUIET_MS, LONGER * pause_ms):
+            continue
+        if not seen.most(f.OPEN_SPLITS, operator.id):
+            continue  # All of it is read.
+        if max(seen.shares(f.BLOCKED, chain.id).values(), default=0.0) >= HELD_UP:
+            continue  # It may not read: that is back-pressure.
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"the source {operator.name!r} has received no row for {FOR}; before that, its "
+            f"longest pause was {span(pause_ms)}",
+            what_to_do="look at what writes into the source, and whether the server that it reads "
+            "answers. Where such a pause is ordinary, nothing is wrong: it is not reported again",
+            for_ms=quiet_ms,
+            operator=operator.id,
+        )
+
+
+STANDS_MS = 10_000
+ADVANCES_MS = 5_000
+
+
+@health_check(
+    FindingKind.WATERMARK,
+    means="the event time of a split has not advanced for 10 s and is older than that of other "
+    "splits of its source, which advance; the split is not idle",
+    cause="a partition receives nothing, or a writer writes old times into it",
+    remedy="repair what writes into the split, or declare `idle_after` for the watermark",
+)
+def _watermark(seen: JobMoment) -> Iterator[Detected]:
+    """Detect splits that hold the watermark back while others of their source advance."""
+    if not seen.runs:
+        return
+    splits: dict[str, list[SplitStanding]] = {}
+    chains = {operator.id: chain.id for chain, operator in seen.operators()}
+    for source, split in open_splits(seen.metrics.operators, seen.of):
+        # A split whose rows have nowhere to go stands for that reason.
+        held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
+        if not split.idle and held < HELD_UP:
+            splits.setdefault(source, []).append(split)
+    for source, of_source in splits.items():
+        onward = [split for split in of_source if split.stands_ms < ADVANCES_MS]
+        marks = [each.watermark_ms for each in onward if each.watermark_ms is not None]
+        if not marks:
+            continue
+        for split in of_source:
+            at = split.watermark_ms
+            if split.stands_ms < STANDS_MS or (at is not None and at >= min(marks)):
+                continue
+            ahead = "" if at is None else f", and are up to {span(max(marks) - at)} ahead of it"
+            yield Detected(
+                severity=Severity.STUCK,
+                what=f"split {split.split!r} of {split.source!r} (subtask {split.subtask}) has not "
+                f"advanced for {FOR}, and holds the watermark: no window downstream fires. The others "
+                f"of its source advance{ahead}",
+                what_to_do="look at what writes into the split. If it may be quiet for long, set an "
+                "idle timeout on the watermark (idle_after)",
+                for_ms=split.stands_ms,
+                operator=source,
+                subtask=split.subtask,
+                about=split.split,
+            )
+
+
+LAST_MINUTE_US = 60_000_000
+LEAST_LATE_ROWS = 100
+"""Late rows of the last minute below which nothing is said."""
+LATE_SHARE = 0.01
+RISEN = 2.0
+"""How many times the earlier share the share of late rows is, at least."""
+
+
+@health_check(
+    FindingKind.LATE,
+    means="in the last minute more than 100 rows, and more than 1 % of all, came late to an operator; "
+    "that is twice the share of the nine minutes before",
+    cause="a source sends old rows (a device was offline, a topic is replayed), or one split is far "
+    "ahead of others",
+    remedy="allow more lateness or out-of-orderness, align the splits, or read late rows as a side "
+    "output",
+)
+def _late(seen: JobMoment) -> Iterator[Detected]:
+    """Detect that more and more rows are late."""
+    before = [past for past in seen.past if seen.now_us - past.at_us >= LAST_MINUTE_US]
+    if not seen.runs or not before:
+        return
+    start, recent = before[0], before[-1]
+    for operator in seen.status.operators:
+        late, rows = _grown(operator, recent)
+        if late < LEAST_LATE_ROWS or late < LATE_SHARE * rows:
+            continue
+        late_before, rows_before = _grown(_of(recent.operators, operator.id), start)
+        share, share_before = late / max(rows, late), late_before / max(rows_before, late_before, 1)
+        if share < RISEN * share_before:
+            continue
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"{late:,} rows came late to {operator.name!r} in the last minute, {share:.1%} of "
+            f"all; before that it were {share_before:.1%}. Where the program does not read them as a "
+            "side output, they are dropped",
+            what_to_do="which split runs ahead of the others, or sends old rows? `rheos why-not` shows "
+            "the splits. Allow more lateness, or a larger out-of-orderness of the watermark",
+            operator=operator.id,
+        )
+
+
+def _of(operators: Iterable[OperatorStatus], id: str) -> OperatorStatus | None:
+    return next((each for each in operators if each.id == id), None)
+
+
+def _grown(operator: OperatorStatus | None, past: Past) -> tuple[int, int]:
+    """Return the late rows and all rows of an operator since an earlier moment."""
+    before = None if operator is None else _of(past.operators, operator.id)
+    if operator is None or before is None:
+        return 0, 0
+    late = operator.counters.get("late", 0) - before.counters.get("late", 0)
+    return max(late, 0), max(operator.records_in - before.records_in, 0)

@@ -1,0 +1,172 @@
+"""The job itself: it has failed, does not run, restarts, or its driver or a subtask does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.health import FindingKind, Severity
+from rheos.runtimes.health.check import health_check
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number, span, times
+from rheos.runtimes.job import JobState
+
+WHAT_TO_DO = (
+    "the whole error, with the line, the record and what to do, is in `rheos logs`. Remove the cause "
+    "and start the job again: it resumes from its newest checkpoint"
+)
+
+
+@health_check(
+    FindingKind.FAILED,
+    means="the job has ended with an error, and its restart strategy does not start it again",
+    cause="an error of a function or of the data, or more failures than the restart strategy allows",
+    remedy="remove the cause that the error names, and start the job again",
+)
+def _failed(seen: JobMoment) -> Iterator[Detected]:
+    """Detect a job that has failed: nothing restarts it."""
+    if seen.status.state is JobState.FAILED:
+        yield Detected(
+            severity=Severity.FAILING,
+            what=f"the job has failed: {(seen.status.failure or 'unknown').splitlines()[0]}",
+            what_to_do=WHAT_TO_DO,
+            for_ms=(seen.now_us - seen.state_us) / 1000,
+        )
+
+
+FAILING_AFTER_MS = 60_000
+
+
+@health_check(
+    FindingKind.NOT_RUNNING,
+    means="the job is between two attempts, or has not started within 60 s; failing after 60 s",
+    cause="a restart or a rescale is under way; slots are missing; a server that the job needs at its "
+    "start does not answer",
+    remedy="add the missing slots to the cluster, or start the server",
+)
+def _not_running(seen: JobMoment) -> Iterator[Detected]:
+    """Detect a job that does not run just now: it starts, or is to be tried again."""
+    status, for_ms = seen.status, (seen.now_us - seen.state_us) / 1000
+    waits = status.state is JobState.RESTARTING
+    if not waits and (status.state is not JobState.STARTING or for_ms < FAILING_AFTER_MS):
+        return
+    cause = f": {status.failure.splitlines()[0]}" if status.failure else ""
+    state = "does not run, and is started again" if waits else "has not started"
+    yield Detected(
+        severity=Severity.FAILING if for_ms >= FAILING_AFTER_MS else Severity.DEGRADED,
+        what=f"the job {state}, for {FOR}{cause}",
+        what_to_do="are there free slots, and do the servers answer that the job needs at its start? "
+        "`rheos logs` has each try",
+        for_ms=for_ms,
+    )
+
+
+DEGRADED_US = 120_000_000
+"""Time after a restart in which the job is degraded."""
+STREAK_RESTARTS = 3
+STREAK_GAP_US = 120_000_000
+"""Longest time between two restarts of one streak."""
+STREAK_US = 30_000_000
+"""How long a streak lasts until the job counts as failing: a short outage restarts it several times."""
+STREAK_OVER_US = 60_000_000
+
+
+@health_check(
+    FindingKind.RESTARTS,
+    means="the job has restarted, or was taken over by another driver, within the last "
+    "hour. Failing while it restarts again and again, for 30 s and longer; degraded for two "
+    "minutes after a restart; then a note",
+    cause="a worker or its machine was lost, an error was tried again, or a server was away for longer "
+    "than its sink waits",
+    remedy="look at the cause; where it comes again and again, remove it",
+)
+def _restarts(seen: JobMoment) -> Iterator[Detected]:
+    """Detect a job that runs, and has restarted within the last hour."""
+    if not seen.runs or not seen.restarts_us:
+        return
+    newest_us, count = seen.restarts_us[-1], len(seen.restarts_us)
+    if _is_again_and_again(seen):
+        severity = Severity.FAILING
+    elif seen.now_us - newest_us < DEGRADED_US:
+        severity = Severity.DEGRADED
+    else:
+        severity = Severity.NOTE
+    by_cause = sorted((r.at[0], number(r)) for r in seen.of(f.RESTARTS))
+    counted = ", ".join(f"{cause} {total:,.0f} times" for cause, total in by_cause)
+    last = (seen.status.failure or seen.earlier_cause or "unknown").splitlines()[0]
+    ago = span((seen.now_us - newest_us) / 1000)
+    yield Detected(
+        severity=severity,
+        what=f"the job has restarted {times(count)} in the last hour, the last time {ago} ago, and "
+        f"runs again. The last cause: {last}" + (f" (so far: {counted})" if counted else ""),
+        what_to_do="the whole error with the line, the record and what to do is in `rheos logs`",
+        for_ms=(seen.now_us - seen.restarts_us[0]) / 1000,
+    )
+
+
+def _is_again_and_again(seen: JobMoment) -> bool:
+    """Return whether the newest restarts are a streak that goes on."""
+    streak = [seen.restarts_us[-1]]
+    for each in reversed(seen.restarts_us[:-1]):
+        if streak[-1] - each > STREAK_GAP_US:
+            break
+        streak.append(each)
+    lasts_us = streak[0] - streak[-1]
+    goes_on = seen.now_us - streak[0] < STREAK_OVER_US
+    return goes_on and len(streak) >= STREAK_RESTARTS and lasts_us >= STREAK_US
+
+
+DRIVER_STANDS_MS = 10_000
+
+
+@health_check(
+    FindingKind.DRIVER,
+    means="the driver's main loop has not stepped for 10 s",
+    cause="a call of the driver blocks: to the checkpoint directory, or to a server while it recovers",
+    remedy="make the server or the directory answer; else restart the driver, which resumes the job "
+    "from its newest checkpoint",
+)
+def _driver(seen: JobMoment) -> Iterator[Detected]:
+    """Detect a driver that does nothing: its main loop does not step."""
+    if seen.stepped_us is None or seen.status.state.is_over:
+        return
+    for_ms = (seen.now_us - seen.stepped_us) / 1000
+    if for_ms < DRIVER_STANDS_MS:
+        return
+    calls = [reading.at[0] for reading in seen.of(f.DRIVER_WAIT)]
+    where = f" ({calls[0]})" if calls else ""
+    yield Detected(
+        severity=Severity.STUCK,
+        what=f"the driver has done nothing for {FOR}: it is in a call that does not return, such as "
+        f"one to a server or to the checkpoint directory{where}. No checkpoint completes meanwhile",
+        what_to_do="do the checkpoint directory, and the servers that the job publishes to, answer? "
+        "The driver continues when the call returns",
+        for_ms=for_ms,
+    )
+
+
+SILENT_MS = 8_000
+"""Subtasks report about once a second."""
+
+
+@health_check(
+    FindingKind.SILENT,
+    means="a subtask, which reports each second, has reported nothing for 8 s",
+    cause="a function of the program does not return, or the process or its machine is frozen",
+    remedy="profile the subtask; look at what its functions wait for",
+)
+def _silent(seen: JobMoment) -> Iterator[Detected]:
+    """Detect subtasks that report nothing."""
+    if not seen.runs:
+        return
+    for reading in seen.of(f.REPORT_AGE):
+        subtask, age_ms = int(reading.at[0]), number(reading)
+        if age_ms >= SILENT_MS:
+            yield Detected(
+                severity=Severity.STUCK,
+                what=f"subtask {subtask} has reported nothing for {FOR}: it is in a call that does not "
+                "return, such as one of the program's functions, or its process is frozen",
+                what_to_do=f"profile subtask {subtask}, which shows where it is: `rheos profile`. Look "
+                "at the servers that its functions and lookups use",
+                for_ms=age_ms,
+                subtask=subtask,
+            )

@@ -1,0 +1,99 @@
+"""Chains that work all of their time, uneven keys, and memory that is nearly used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheos.core.metrics import declarations as f
+from rheos.core.metrics.health import FindingKind, Severity
+from rheos.runtimes.health.bottlenecks import bottlenecks, skew_of
+from rheos.runtimes.health.check import health_check
+from rheos.runtimes.health.moment import Detected, JobMoment, chain_name, number
+
+
+@health_check(
+    FindingKind.BACKPRESSURE,
+    means="a chain works for more than 80 % of its time and is not held up itself, and what is "
+    "upstream of it is held up for more than 20 % of its time, or its source has a lag; for 3 s",
+    cause="a function, a state access or a server of the chain is slow, or subtasks are too few",
+    remedy="profile the subtask that it names; make that function faster, or rescale the job",
+    shown_after_ms=3_000,
+)
+def _backpressure(seen: JobMoment) -> Iterator[Detected]:
+    """Detect chains that work all of their time, and hold up what is upstream of them."""
+    for found in bottlenecks(seen):
+        if skew_of(seen, found) is not None:
+            continue
+        after = (
+            f"holds up what is upstream of it ({found.held:.0%} of its time)"
+            if found.lag_rows is None
+            else f"has a lag of {found.lag_rows:,.0f} records"
+        )
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"{chain_name(found.chain)} works {found.busy[found.subtask]:.0%} of its time and "
+            f"{after}",
+            what_to_do=f"profile subtask {found.subtask}: the widest frame is the function that takes "
+            "the time. Where that is a system outside, it is slow; else more subtasks have less each",
+            operator=found.chain.operators[-1].id,
+        )
+
+
+@health_check(
+    FindingKind.SKEW,
+    means="a chain is a bottleneck, its busiest subtask has twice its part of the rows, and other "
+    "subtasks have time; for 3 s",
+    cause="one value of the key, or a few, have most rows",
+    remedy="aggregate by a finer key first, or leave out a value that means nothing",
+    shown_after_ms=3_000,
+)
+def _skew(seen: JobMoment) -> Iterator[Detected]:
+    """Detect subtasks with far more rows than is their part: some keys are hot."""
+    for found in bottlenecks(seen):
+        skew = skew_of(seen, found)
+        if skew is None:
+            continue
+        keys = ", ".join(skew.keys)
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"subtask {found.subtask} of {chain_name(found.chain)} has {skew.part:.0%} of the "
+            f"rows by {keys}, where {skew.fair:.0%} is its part, and works "
+            f"{found.busy[found.subtask]:.0%} of its time: a few values of {keys} have most rows",
+            what_to_do="more subtasks do not help. Aggregate by a finer key first, leave out a value "
+            "that means nothing (empty, unknown), or use a window's built-in aggregates",
+            operator=found.chain.operators[0].id,
+            subtask=found.subtask,
+        )
+
+
+NEARLY_FULL = 0.9
+_GB = 1 << 30
+
+
+@health_check(
+    FindingKind.MEMORY,
+    means="the container of a worker, or its machine, uses more than 90 % of its memory; for 3 s",
+    cause="state in memory grows, a batch or a key is very large, or another process grows",
+    remedy='bound the state (`ttl`), keep it on disk (`state="rocksdb"`), or add memory',
+    shown_after_ms=3_000,
+)
+def _memory(seen: JobMoment) -> Iterator[Detected]:
+    """Detect that the memory of a worker's machine or container is nearly used up."""
+    if not seen.runs:
+        return
+    limits = {reading.at: number(reading) for reading in seen.of(f.MEMORY_LIMIT)}
+    own = {reading.at: number(reading) for reading in seen.of(f.MEMORY)}
+    for reading in seen.of(f.MEMORY_USED):
+        used, limit = number(reading), limits.get(reading.at, 0.0)
+        if not limit or used < NEARLY_FULL * limit:
+            continue
+        subtask = int(reading.at[0])
+        yield Detected(
+            severity=Severity.DEGRADED,
+            what=f"where subtask {subtask} runs, {used / limit:.0%} of {limit / _GB:.1f} GB of memory "
+            f"are in use; the worker itself uses {own.get(reading.at, 0.0) / _GB:.1f} GB. Beyond the "
+            "limit the system kills a process",
+            what_to_do="find what grows: `rheos metrics` shows state and keys. Set a ttl, "
+            'state="rocksdb" or more subtasks; or raise the memory limit',
+            subtask=subtask,
+        )
