@@ -25,7 +25,8 @@ import pyarrow as pa
 from one_operator import opened
 
 import rheos as rh
-from rheos.cli.benchmarks.patterns import KINDS, three_steps
+from rheos.cli.benchmarks.generated_rows import KINDS
+from rheos.cli.benchmarks.programs import three_steps
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.protocol.elements import TS, WM

@@ -26,7 +26,7 @@ from statistics import median
 import pyarrow as pa
 
 import rheos as rh
-from rheos.cli.benchmarks.grouping import Measurements
+from rheos.cli.benchmarks.generated_rows import Measurements
 from rheos.connectors.generator import generator
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.core.connectors.contract import (

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.cli.benchmarks import grep, state_machine
-from rheos.cli.benchmarks.grouping import Measurements
+from rheos.cli.benchmarks.generated_rows import Measurements
 from rheos.connectors.generator import Block
 
 

@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
+from rheos.api.patterns import Pattern, begin, skip_past_last_event
 from rheos.api.streams import DataStream
-from rheos.cli.benchmarks import (
-    asking,
-    broadcast,
-    compiled,
-    grep,
-    grouping,
-    joins,
-    patterns,
-    queries,
-    state_machine,
-    vectorised,
-    windows,
-)
+from rheos.cli.benchmarks import grep, state_machine, state_machine_forms
+from rheos.cli.benchmarks.generated_rows import Kinds, Measurements, Timed, Visits, interval_ms
 from rheos.cli.benchmarks.taps import SINK, SOURCE, MeasuredSource, MeasuringSink
 from rheos.connectors.collection import collection
-from rheos.connectors.generator import GeneratorFunction, GeneratorSource, generator
+from rheos.connectors.generator import GeneratorFunction, generator
 from rheos.core import aggregates as agg
 from rheos.core.errors import ConfigurationError
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Watermark, Window
-
-_KINDS = pa.schema(
-    [
-        pa.field("k", pa.int64(), False),
-        pa.field("kind", pa.int64(), False),
-        pa.field("at", pa.int64(), False),
-    ]
-)
-
-_TIMED = pa.schema(
-    [
-        pa.field("k", pa.int64(), False),
-        pa.field("v", pa.float64(), False),
-        pa.field("at", pa.int64(), False),
-    ]
-)
 
 SINCE = "t"
 """The column from which latencies count: when the record was due, or made where there is no rate."""
@@ -64,336 +39,334 @@ class Load:
     folder: str
     """Folder to which the taps write."""
 
-    def source(self, fn: GeneratorFunction, schema: pa.Schema) -> GeneratorSource:
-        """An endless source, of one split per core."""
-        rate = None if self.rate_per_core is None else self.rate_per_core * self.parallelism
-        return generator(
+    @property
+    def key_count(self) -> int:
+        """Number of keys of a program that has keys."""
+        assert self.keys is not None
+        return self.keys
+
+
+@dataclass(frozen=True)
+class BenchRows:
+    """An endless source in a benchmark's program, of one split per core."""
+
+    env: Environment
+    load: Load
+    tapped: bool
+    """Whether rows are counted as they leave the source."""
+
+    def of(
+        self, fn: GeneratorFunction, name: str, *, on: str | None = None, **columns: pa.DataType
+    ) -> DataStream:
+        """Return the rows that `fn` makes.
+
+        Args:
+            fn: the generator's function.
+            name: the name of the source.
+            on: the column of event time, if there is one.
+            columns: the types of the columns. None of them is null.
+        """
+        load = self.load
+        rate = None if load.rate_per_core is None else load.rate_per_core * load.parallelism
+        source: Any = generator(
             fn,
             rate_per_s=rate,
-            splits=self.parallelism,
-            schema=schema,
+            splits=load.parallelism,
+            schema=pa.schema([pa.field(name, kind, False) for name, kind in columns.items()]),
             due_column=SINCE,
-            block_rows=self.batch_rows,
+            block_rows=load.batch_rows,
         )
+        if self.tapped:
+            source = MeasuredSource(source, load.folder)
+        watermark = None if on is None else Watermark.monotonic(on=on)
+        return self.env.from_source(source, watermark=watermark, name=name)
 
-    def sink(self) -> MeasuringSink:
-        return MeasuringSink(self.folder, since=SINCE)
+    def lines(self) -> DataStream:
+        return self.of(grep.Lines(), "lines", line=pa.string())
+
+    def measurements(self) -> DataStream:
+        return self.of(Measurements(self.load.key_count), "measurements", k=pa.int64(), v=pa.float64())
+
+    def timed(self, name: str, made: type[Timed] | type[Visits] = Timed) -> DataStream:
+        fn = made(self.load.key_count)
+        return self.of(fn, name, on="at", k=pa.int64(), v=pa.float64(), at=pa.int64())
+
+    def two_sides(self) -> tuple[KeyedStream, KeyedStream]:
+        return self.timed("left").key_by("k"), self.timed("right").key_by("k")
+
+    def shop_events(self) -> KeyedStream:
+        keys, splits = self.load.key_count, self.load.parallelism
+        if keys < splits:
+            raise ConfigurationError(
+                f"{keys} keys are fewer than the {splits} splits of the source",
+                hint="give more --keys, or less --parallelism",
+            )
+        fn = state_machine.Events(keys, splits)
+        return self.of(fn, "events", user=pa.int64(), kind=pa.string()).key_by("user")
+
+    def interval_ms(self) -> int:
+        return interval_ms(self.load.key_count, self.load.parallelism)
+
+
+Write = Callable[[BenchRows], DataStream]
+"""Writes a program, from its source to the stream that is measured."""
 
 
 @dataclass(frozen=True)
 class BenchProgram:
-    """One benchmark. `build` writes it into an environment."""
+    """One benchmark."""
 
     name: str
     about: str
-    build: Callable[[Environment, Load], None]
+    write: Write
     keys: int | None = None
     """Default number of keys; None for a program without keys."""
     rate_per_core: float | None = None
     counted_at: Literal["sink", "source"] = SINK
 
-
-def _lines(env: Environment, load: Load) -> DataStream:
-    source = load.source(grep.Lines(), pa.schema([pa.field("line", pa.string())]))
-    return env.from_source(MeasuredSource(source, load.folder), name="lines")
-
-
-def _grep(env: Environment, load: Load) -> None:
-    lines = _lines(env, load)
-    lines.filter(pl.col("line").str.contains(grep.PATTERN)).name("grep").sink_to(load.sink())
+    def build(self, env: Environment, load: Load) -> None:
+        """Write the program into an environment, with its taps."""
+        self.write(BenchRows(env, load, self.counted_at == SOURCE)).sink_to(
+            MeasuringSink(load.folder, since=SINCE)
+        )
 
 
-def _sql_grep(env: Environment, load: Load) -> None:
-    env.register("lines", _lines(env, load))
-    env.sql(queries.GREP).sink_to(load.sink())
+PROGRAMS: dict[str, BenchProgram] = {}
 
 
-def _measurements(env: Environment, load: Load) -> DataStream:
-    assert load.keys is not None
-    schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.float64(), False)])
-    return env.from_source(load.source(grouping.Measurements(load.keys), schema), name="measurements")
-
-
-def _sql_grouping(env: Environment, load: Load) -> None:
-    env.register("measurements", _measurements(env, load))
-    env.sql(queries.GROUPING).as_rows().sink_to(load.sink())
-
-
-def _sql_tumbling(env: Environment, load: Load) -> None:
-    env.register("visits", _timed_rows(env, load, "visits"))
-    env.sql(queries.TUMBLING).sink_to(load.sink())
-
-
-def _grouping(env: Environment, load: Load) -> None:
-    measurements = _measurements(env, load)
-    totals = measurements.key_by("k").running(count=agg.count(), sum=agg.sum("v"))
-    totals.name("running totals").sink_to(load.sink())
-
-
-def _table(env: Environment, load: Load) -> None:
-    totals = _measurements(env, load).key_by("k")
-    changes = totals.table(count=agg.count(), sum=agg.sum("v"), **{SINCE: agg.max(SINCE)})
-    changes.as_rows().name("totals").sink_to(load.sink())
-
-
-def _state_machine(env: Environment, load: Load) -> None:
-    validated = _shop_events(env, load).key_by("user").process(state_machine.Validate())
-    validated.name("validate").sink_to(load.sink())
-
-
-def _compiled(env: Environment, load: Load) -> None:
-    validated = _shop_events(env, load).key_by("user").process(compiled.ValidateCompiled())
-    validated.name("validate").sink_to(load.sink())
-
-
-def _vectorised(env: Environment, load: Load) -> None:
-    validated = _shop_events(env, load).key_by("user").process(vectorised.ValidateBatches())
-    validated.name("validate").sink_to(load.sink())
-
-
-def _broadcast(env: Environment, load: Load) -> None:
-    rules = env.from_source(collection(broadcast.rules()), name="rules")
-    events = _shop_events(env, load).key_by("user")
-    validated = events.connect(rules.broadcast()).process(broadcast.ValidateByRules())
-    validated.name("validate").sink_to(load.sink())
-
-
-def _interval_join(env: Environment, load: Load) -> None:
-    assert load.keys is not None
-    apart = joins.interval_ms(load.keys, load.parallelism)
-    left, right = _two_sides(env, load)
-    pairs = left.interval_join(right, between=(f"-{apart}ms", f"{apart}ms"), suffix="_right")
-    pairs.name("interval join").sink_to(load.sink())
-
-
-def _pattern(env: Environment, load: Load) -> None:
-    assert load.keys is not None
-    source = MeasuredSource(load.source(patterns.Kinds(load.keys), _KINDS), load.folder)
-    events = env.from_source(source, watermark=Watermark.monotonic(on="at"), name="events")
-    found = events.key_by("k").detect(patterns.three_steps())
-    matches = found.select("k", **{SINCE: pl.col("third").struct.field(SINCE)})
-    matches.name("matches").sink_to(load.sink())
-
-
-def _async(env: Environment, load: Load) -> None:
-    assert load.keys is not None
-    schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.float64(), False)])
-    source = load.source(grouping.Measurements(load.keys), schema)
-    measurements = env.from_source(MeasuredSource(source, load.folder), name="measurements")
-    answers = measurements.map_async(asking.ask, capacity=asking.CAPACITY)
-    answers.name("ask").sink_to(load.sink())
-
-
-def _window_join(env: Environment, load: Load) -> None:
-    assert load.keys is not None
-    size = 2 * joins.interval_ms(load.keys, load.parallelism)
-    left, right = _two_sides(env, load)
-    pairs = left.window_join(right, Tumbling(f"{size}ms"), suffix="_right")
-    pairs.name("window join").sink_to(load.sink())
-
-
-def _table_join(env: Environment, load: Load) -> None:
-    assert load.keys is not None
-    lives = 2 * joins.interval_ms(load.keys, load.parallelism)
-    table = _timed_rows(env, load, "right").upserts(key="k", op=None).key_by("k")
-    pairs = _timed(env, load, "left").join(table, ttl=f"{lives}ms", suffix="_right")
-    pairs.as_rows().name("join").sink_to(load.sink())
-
-
-def _two_sides(env: Environment, load: Load) -> tuple[KeyedStream, KeyedStream]:
-    return _timed(env, load, "left"), _timed(env, load, "right")
-
-
-def _timed(env: Environment, load: Load, name: str) -> KeyedStream:
-    return _timed_rows(env, load, name).key_by("k")
-
-
-def _timed_rows(
-    env: Environment,
-    load: Load,
+def _program(
     name: str,
-    made: type[joins.Timed] | type[windows.Visits] = joins.Timed,
-) -> DataStream:
-    assert load.keys is not None
-    source = MeasuredSource(load.source(made(load.keys), _TIMED), load.folder)
-    return env.from_source(source, watermark=Watermark.monotonic(on="at"), name=name)
+    about: str,
+    *,
+    keys: int | None = None,
+    rate_per_core: float | None = None,
+    counted_at: Literal["sink", "source"] = SOURCE,
+) -> Callable[[Write], Write]:
+    def register(write: Write) -> Write:
+        program = BenchProgram(name, about, write, keys, rate_per_core, counted_at)
+        PROGRAMS[name] = program
+        return write
+
+    return register
 
 
-def _dedup(env: Environment, load: Load) -> None:
-    first = _timed(env, load, "measurements").dedup(within="10s")
-    first.name("first").sink_to(load.sink())
+# --- rows one by one ------------------------------------------------------------------------------
 
 
-def _top_n(env: Environment, load: Load) -> None:
-    tens = _timed(env, load, "measurements").window(Tumbling("10s"))
-    top = tens.aggregate(top=agg.top_k("v", 3, of=["v", "at"]), t=agg.max(SINCE))
-    top.explode("top", rank="rank").name("top 3").sink_to(load.sink())
+@_program("grep", "100-byte lines through a regular expression; one in a hundred matches")
+def _grep(rows: BenchRows) -> DataStream:
+    return rows.lines().filter(pl.col("line").str.contains(grep.PATTERN)).name("grep")
 
 
-def _windows(
-    window: Window, made: type[joins.Timed] | type[windows.Visits]
-) -> Callable[[Environment, Load], None]:
-    def build(env: Environment, load: Load) -> None:
-        found = _timed_rows(env, load, "visits", made).key_by("k").window(window)
+@_program(
+    "latency",
+    "grouping at a fixed rate: the time from when a record is due to its update",
+    keys=10_000,
+    rate_per_core=30_000,
+    counted_at=SINK,
+)
+@_program(
+    "grouping",
+    "a running count and sum per key, through a shuffle; an update for every record",
+    keys=10_000,
+    counted_at=SINK,
+)
+def _grouping(rows: BenchRows) -> DataStream:
+    totals = rows.measurements().key_by("k").running(count=agg.count(), sum=agg.sum("v"))
+    return totals.name("running totals")
+
+
+@_program(
+    "table",
+    "grouping as a table that changes, with a maximum besides",
+    keys=10_000,
+    counted_at=SINK,
+)
+def _table(rows: BenchRows) -> DataStream:
+    totals = rows.measurements().key_by("k")
+    changes = totals.table(count=agg.count(), sum=agg.sum("v"), **{SINCE: agg.max(SINCE)})
+    return changes.as_rows().name("totals")
+
+
+@dataclass
+class Answered:
+    k: int
+    v: float
+    t: int
+
+
+async def _ask(row: Any) -> Answered:
+    """Call a system that takes a millisecond to answer."""
+    await asyncio.sleep(0.001)
+    return Answered(row.k, row.v, row.t)
+
+
+@_program(
+    "async",
+    "calls that take a millisecond, a thousand at a time in each subtask",
+    keys=10_000,
+    counted_at=SINK,
+)
+def _async(rows: BenchRows) -> DataStream:
+    return rows.measurements().map_async(_ask, capacity=1000).name("ask")
+
+
+# --- SQL ------------------------------------------------------------------------------------------
+
+
+@_program("sql-grep", "the same as grep, in SQL")
+def _sql_grep(rows: BenchRows) -> DataStream:
+    rows.env.register("lines", rows.lines())
+    return rows.env.sql(f"SELECT * FROM lines WHERE line RLIKE '{grep.PATTERN}'".replace("\\", "\\\\"))
+
+
+@_program("sql-grouping", "the same as table, in SQL", keys=10_000, counted_at=SINK)
+def _sql_grouping(rows: BenchRows) -> DataStream:
+    rows.env.register("measurements", rows.measurements())
+    return rows.env.sql(
+        "SELECT k, COUNT(*) AS count, SUM(v) AS sum, MAX(t) AS t FROM measurements GROUP BY k"
+    ).as_rows()
+
+
+@_program("sql-tumbling", "the same as tumbling, in SQL", keys=100_000)
+def _sql_tumbling(rows: BenchRows) -> DataStream:
+    rows.env.register("visits", rows.timed("visits"))
+    return rows.env.sql(
+        """
+        SELECT k, window_start, window_end,
+            COUNT(*) AS count, SUM(v) AS sum, MAX(v) AS max, MAX(t) AS t
+        FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(at), INTERVAL '10' SECONDS))
+        GROUP BY k, window_start, window_end
+        """
+    )
+
+
+# --- functions with state -------------------------------------------------------------------------
+
+
+def _validated(rows: BenchRows, function: Any) -> DataStream:
+    return rows.shop_events().process(function).name("validate")
+
+
+@_program(
+    "state-machine",
+    "a plain Python function with state, called for each record",
+    keys=10_000,
+)
+def _state_machine(rows: BenchRows) -> DataStream:
+    return _validated(rows, state_machine.Validate())
+
+
+@_program("compiled", "the state machine as it is written in plain Python, compiled", keys=10_000)
+def _compiled(rows: BenchRows) -> DataStream:
+    return _validated(rows, state_machine_forms.ValidateCompiled())
+
+
+@_program(
+    "vectorised",
+    "the state machine over batches, with the state of all their keys as arrays",
+    keys=10_000,
+)
+def _vectorised(rows: BenchRows) -> DataStream:
+    return _validated(rows, state_machine_forms.ValidateBatches())
+
+
+@_program("broadcast", "the state machine, with its rules in broadcast state", keys=10_000)
+def _broadcast(rows: BenchRows) -> DataStream:
+    rules = rows.env.from_source(collection(state_machine_forms.rules()), name="rules")
+    events = rows.shop_events().connect(rules.broadcast())
+    return events.process(state_machine_forms.ValidateByRules()).name("validate")
+
+
+def three_steps() -> Pattern:
+    """Return a pattern of three steps. Three rows in a hundred fulfil a condition."""
+    first = begin("first", skip_past_last_event()).where(pl.col("kind") == 0)
+    second = first.followed_by("second").where(pl.col("kind") == 1)
+    return second.followed_by("third").where(pl.col("kind") == 2).within("10m")
+
+
+@_program(
+    "pattern",
+    "three rows of a key that follow each other; of a hundred rows three are such as count",
+    keys=10_000,
+)
+def _pattern(rows: BenchRows) -> DataStream:
+    made = Kinds(rows.load.key_count)
+    events = rows.of(made, "events", on="at", k=pa.int64(), kind=pa.int64(), at=pa.int64())
+    found = events.key_by("k").detect(three_steps())
+    return found.select("k", **{SINCE: pl.col("third").struct.field(SINCE)}).name("matches")
+
+
+# --- joins ----------------------------------------------------------------------------------------
+
+
+@_program(
+    "interval-join",
+    "two streams by key and distance in time; a row has about one partner",
+    keys=100_000,
+)
+def _interval_join(rows: BenchRows) -> DataStream:
+    apart = rows.interval_ms()
+    left, right = rows.two_sides()
+    pairs = left.interval_join(right, between=(f"-{apart}ms", f"{apart}ms"), suffix="_right")
+    return pairs.name("interval join")
+
+
+@_program(
+    "table-join",
+    "a stream with a table that is updated; a row has about one partner at a time",
+    keys=100_000,
+)
+def _table_join(rows: BenchRows) -> DataStream:
+    table = rows.timed("right").upserts(key="k", op=None).key_by("k")
+    left = rows.timed("left").key_by("k")
+    pairs = left.join(table, ttl=f"{2 * rows.interval_ms()}ms", suffix="_right")
+    return pairs.as_rows().name("join")
+
+
+@_program("window-join", "two streams by key and window; a row has about one partner", keys=100_000)
+def _window_join(rows: BenchRows) -> DataStream:
+    left, right = rows.two_sides()
+    window = Tumbling(f"{2 * rows.interval_ms()}ms")
+    return left.window_join(right, window, suffix="_right").name("window join")
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def _windows(name: str, about: str, window: Window, made: type[Timed] | type[Visits]) -> None:
+    @_program(name, about, keys=100_000)
+    def write(rows: BenchRows) -> DataStream:
+        found = rows.timed("visits", made).key_by("k").window(window)
         # Latencies count from the last row of a window, `t` (SINCE).
         results = found.aggregate(
             count=agg.count(), sum=agg.sum("v"), max=agg.max("v"), t=agg.max(SINCE)
         )
-        results.name("windows").sink_to(load.sink())
-
-    return build
+        return results.name("windows")
 
 
-def _shop_events(env: Environment, load: Load) -> DataStream:
-    assert load.keys is not None
-    if load.keys < load.parallelism:
-        raise ConfigurationError(
-            f"{load.keys} keys are fewer than the {load.parallelism} splits of the source",
-            hint="give more --keys, or less --parallelism",
-        )
-    schema = pa.schema([pa.field("user", pa.int64(), False), pa.field("kind", pa.string(), False)])
-    source = load.source(state_machine.Events(load.keys, load.parallelism), schema)
-    return env.from_source(MeasuredSource(source, load.folder), name="events")
+_windows(
+    "tumbling",
+    "count, sum and max by key in tumbling windows of 10 s of event time",
+    Tumbling("10s"),
+    Timed,
+)
+_windows(
+    "sliding",
+    "the same in windows of 10 s that start every second",
+    Sliding("10s", every="1s"),
+    Timed,
+)
+_windows("session", "the same in sessions with a gap of 10 s", Session("10s"), Visits)
 
 
-PROGRAMS = {
-    program.name: program
-    for program in (
-        BenchProgram(
-            "grep",
-            "100-byte lines through a regular expression; one in a hundred matches",
-            _grep,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "grouping",
-            "a running count and sum per key, through a shuffle; an update for every record",
-            _grouping,
-            keys=10_000,
-        ),
-        BenchProgram(
-            "table",
-            "grouping as a table that changes, with a maximum besides",
-            _table,
-            keys=10_000,
-        ),
-        BenchProgram("sql-grep", "the same as grep, in SQL", _sql_grep, counted_at=SOURCE),
-        BenchProgram(
-            "sql-grouping",
-            "the same as table, in SQL",
-            _sql_grouping,
-            keys=10_000,
-        ),
-        BenchProgram(
-            "sql-tumbling",
-            "the same as tumbling, in SQL",
-            _sql_tumbling,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "state-machine",
-            "a plain Python function with state, called for each record",
-            _state_machine,
-            keys=10_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "broadcast",
-            "the state machine, with its rules in broadcast state",
-            _broadcast,
-            keys=10_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "compiled",
-            "the state machine as it is written in plain Python, compiled",
-            _compiled,
-            keys=10_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "vectorised",
-            "the state machine over batches, with the state of all their keys as arrays",
-            _vectorised,
-            keys=10_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "interval-join",
-            "two streams by key and distance in time; a row has about one partner",
-            _interval_join,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "pattern",
-            "three rows of a key that follow each other; of a hundred rows three are such as count",
-            _pattern,
-            keys=10_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "async",
-            "calls that take a millisecond, a thousand at a time in each subtask",
-            _async,
-            keys=10_000,
-        ),
-        BenchProgram(
-            "table-join",
-            "a stream with a table that is updated; a row has about one partner at a time",
-            _table_join,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "window-join",
-            "two streams by key and window; a row has about one partner",
-            _window_join,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "tumbling",
-            "count, sum and max by key in tumbling windows of 10 s of event time",
-            _windows(Tumbling("10s"), joins.Timed),
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "sliding",
-            "the same in windows of 10 s that start every second",
-            _windows(Sliding("10s", every="1s"), joins.Timed),
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "session",
-            "the same in sessions with a gap of 10 s",
-            _windows(Session("10s"), windows.Visits),
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "dedup",
-            "the first row of each key within 10 s, of about ten",
-            _dedup,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "top-n",
-            "the three largest rows of each key in windows of 10 s, of about ten",
-            _top_n,
-            keys=100_000,
-            counted_at=SOURCE,
-        ),
-        BenchProgram(
-            "latency",
-            "grouping at a fixed rate: the time from when a record is due to its update",
-            _grouping,
-            keys=10_000,
-            rate_per_core=30_000,
-        ),
-    )
-}
+@_program("dedup", "the first row of each key within 10 s, of about ten", keys=100_000)
+def _dedup(rows: BenchRows) -> DataStream:
+    return rows.timed("measurements").key_by("k").dedup(within="10s").name("first")
+
+
+@_program("top-n", "the three largest rows of each key in windows of 10 s, of about ten", keys=100_000)
+def _top_n(rows: BenchRows) -> DataStream:
+    tens = rows.timed("measurements").key_by("k").window(Tumbling("10s"))
+    top = tens.aggregate(top=agg.top_k("v", 3, of=["v", "at"]), t=agg.max(SINCE))
+    return top.explode("top", rank="rank").name("top 3")

@@ -1,16 +1,26 @@
-"""The state machine over batches: one look into a table of transitions for all rows of a round."""
+"""Other forms of the state machine: compiled, over batches, and with its rules in broadcast state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.cli.benchmarks.state_machine import INITIAL, RULES, TOUR, Alert
+from rheos.cli.benchmarks.state_machine import INITIAL, RULES, TOUR, Alert, ShopEvent, Validate
 from rheos.core.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
-from rheos.core.graph.state import ValueState
+from rheos.core.graph.compiled import compiled
+from rheos.core.graph.connected_functions import KeyedBroadcastProcessFunction, ProcessContext
+from rheos.core.graph.functions import KeyedContext
+from rheos.core.graph.state import BroadcastState, ValueState
+
+
+@compiled
+class ValidateCompiled(Validate):
+    """`Validate`, in machine code."""
+
 
 _STATES = pa.array([INITIAL, *sorted({state for state, _ in RULES} - {INITIAL})])
 _KINDS = pa.array(sorted(set(TOUR)))
@@ -44,3 +54,33 @@ class ValidateBatches(KeyedBatchFunction):
         alerts = batch.select(["user", "kind", "t"]).take(pa.array(wrong))
         names = _STATES.take(pa.array(places[wrong] // len(_KINDS)))
         yield Emit(alerts.append_column("state", names), wrong)
+
+
+@dataclass(frozen=True)
+class Rule:
+    state: str
+    kind: str
+    following: str
+
+
+def rules() -> list[Rule]:
+    return [Rule(state, kind, following) for (state, kind), following in RULES.items()]
+
+
+class ValidateByRules(KeyedBroadcastProcessFunction):
+    """Follows each user through the shop by the rules that have come, and alerts on other steps."""
+
+    rules = BroadcastState(tuple[str, str], str)
+    state = ValueState(str, default=INITIAL)
+
+    def process_element(self, record: ShopEvent, ctx: KeyedContext) -> Iterator[Alert]:
+        state = self.state.value
+        following = self.rules.get((state, record.kind))
+        if following is None:
+            yield Alert(record.user, state, record.kind, record.t)
+            self.state.clear()
+        else:
+            self.state.value = following
+
+    def process_broadcast_element(self, rule: Rule, ctx: ProcessContext) -> None:
+        self.rules[rule.state, rule.kind] = rule.following
