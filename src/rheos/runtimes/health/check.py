@@ -27,7 +27,7 @@ class HealthCheck:
 
 
 CHECKS: dict[FindingKind, HealthCheck] = {}
-"""What detects each kind, once the modules in `kinds` are imported."""
+"""Declarations by kind. Importing a module in `kinds` adds those of it."""
 
 
 def health_check(
