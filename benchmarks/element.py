@@ -95,7 +95,7 @@ def parts(rows: int, sender: LocalTransport, receiver: LocalTransport) -> dict[s
     single = [element(rows, rng) for _ in range(64)]
     cutter = Partitioner(EDGE.keys, 2, 128)
     config, clock = TaskConfig(buffer_timeout_us=0), SystemClock()
-    buffers = OutputEdge(EDGE, 0, 2, 2, 2, 128, config, cast(Transport, _Nowhere()), clock)
+    buffers = OutputEdge(EDGE, 0, 2, 2, 2, 128, config, cast("Transport", _Nowhere()), clock)
     gate = InputGate([(CHANNEL, 0)], clock.monotonic_us)
     process = operator()
     decoder = wire.BatchDecoder(SCHEMA)

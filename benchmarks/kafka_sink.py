@@ -30,8 +30,7 @@ import rheos as rh
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.producing import Producing
 from rheos.core.connectors.contract import SinkContext
-from rheos.runtimes.host.inline_io import InlineIo
-from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.host.io import InlineIo, SystemClock
 from rheos.testing.servers import KafkaBroker
 
 GUARANTEES = ("at_least_once", "exactly_once")

@@ -23,8 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import rheos as rh
 from rheos.core.connectors.contract import EndOfSplit, ReaderContext, Source
-from rheos.runtimes.host.inline_io import InlineIo
-from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.host.io import InlineIo, SystemClock
 from rheos.testing.servers import KafkaBroker
 
 TOPIC = "events"

@@ -30,7 +30,7 @@ from rheos.cli.benchmarks.programs import three_steps
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.protocol.elements import TS, WM
-from rheos.runtimes.host.garbage import collect_seldom
+from rheos.runtimes.host.memory_tuning import collect_seldom
 
 ROWS = 8_192
 ROWS_PER_MS = 100

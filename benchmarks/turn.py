@@ -48,9 +48,8 @@ from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.driver.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 
 KEYS = 256
 TURN_US = 1_000

@@ -28,7 +28,7 @@ WALL_TIME = {
     "ops/debugging/replica.py": "the time of a checkpoint, to which virtual time is set",
     "runtimes/driver/master.py": "times of log entries and metrics, for display",
     "runtimes/host/io.py": "the clock itself",
-    "runtimes/host/socket_folder.py": "a file's age, by its time of change",
+    "runtimes/host/sockets.py": "a file's age, by its time of change",
     "runtimes/host/stores.py": "a file's age, by its time of change",
     "core/operators/calls.py": "processing time, for functions",
     "core/operators/event_time.py": "event time by processing time",

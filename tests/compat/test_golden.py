@@ -26,8 +26,7 @@ from rheos.core.errors import CheckpointError
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.protocol.state_config import Backend
-from rheos.runtimes.simulated.folder import StoreFolder
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 from tests.compat.make_golden import BACKENDS, PUBLISHED, with_checkpoints, with_savepoint
 from tests.compat.programs import ROWS, Outputs, evolved, released
 from tests.compat.worlds import JOB, Kept, Rows, begin

@@ -13,8 +13,7 @@ import pytest
 
 from rheos.connectors import client_logs
 from rheos.connectors.calls.bounded_calls import BoundedCalls
-from rheos.connectors.calls.calling_operator import operator_here, works_for
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import operator_here, thread, works_for
 from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
 from rheos.connectors.registration import CONNECTORS as REGISTERED
 from rheos.core.protocol.ids import JobId, JobKey

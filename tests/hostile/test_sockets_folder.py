@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
-from rheos.runtimes.host.sockets import listen
+from rheos.runtimes.host.sockets import SocketFolder, in_folder, listen
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""URLs from users. Errors never show them, because they may contain a password."""
+"""URLs and headers from users. Errors never show them, because they may contain a password."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ def url_parts(url: object, schemes: Collection[str], system: str, hint: str) -> 
             f"url= is not a valid URL for {system}: it has an @ after the host", hint=_ENCODE
         )
     return parts
+
+
+def check_header_value(name: str, value: object) -> None:
+    """Raises ProgramError where a header cannot carry the value of the argument `name`."""
+    is_text = isinstance(value, str) and value and value.isascii() and value.isprintable()
+    if not is_text or value != str(value).strip():
+        raise ProgramError(
+            f"{name}= must consist of printable ASCII characters, without blanks at its ends",
+            hint="a value read from a file may end in a newline: add .strip()",
+        )

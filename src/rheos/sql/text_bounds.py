@@ -34,7 +34,7 @@ def repeated(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
     times = times.clip(lower_bound=0)
     check_sizes(text.str.len_bytes().cast(pl.Int64) * times, written)
     many = pc.binary_repeat(text.to_arrow().cast(pa.large_string()), times.to_arrow())
-    return cast(pl.Series, pl.from_arrow(many)).rename(text.name)
+    return cast("pl.Series", pl.from_arrow(many)).rename(text.name)
 
 
 def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
@@ -99,7 +99,7 @@ def check_sizes(sizes: pl.Series, written: str) -> None:
         ComputeError: one of them, or their sum, is too large.
     """
     written = shorten(written, _SHOWN_CHARACTERS, placeholder=" ...")
-    most = cast(int | None, sizes.max()) or 0
+    most = cast("int | None", sizes.max()) or 0
     if most > MOST_TEXT_BYTES:
         raise refusal(
             f"{written} would make a string of {most:,} bytes, and the most is {MOST_TEXT_BYTES:,}",
@@ -115,7 +115,7 @@ def check_sizes(sizes: pl.Series, written: str) -> None:
 
 
 def _fits(sizes: pl.Series) -> bool:
-    most = cast(int | None, sizes.max()) or 0
+    most = cast("int | None", sizes.max()) or 0
     return most <= MOST_TEXT_BYTES and int(sizes.sum()) <= MOST_BATCH_BYTES
 
 

@@ -48,9 +48,9 @@ from rheos.core.state import format as state_format
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.partition import Partitioner
 from rheos.core.times import epoch_ms
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.instant_io import InstantIo
+from rheos.runtimes.simulated.io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.testing.memory import MemorySink
 

@@ -47,7 +47,7 @@ from rheos.core.task.plan_driver import PlanDriver
 from rheos.core.task.tree import OperatorTree
 from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.instant_io import InstantIo
+from rheos.runtimes.simulated.io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.testing.harness import whole_rows_plan
 from rheos.testing.notation import distance_ms

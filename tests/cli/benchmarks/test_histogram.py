@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.cli.benchmarks.histogram import RELATIVE_ERROR, Histogram
+from rheos.cli.benchmarks.recorder import RELATIVE_ERROR, Histogram
 
 latencies = st.lists(st.integers(min_value=1, max_value=2**62), min_size=1, max_size=200)
 

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from rheos.cli.benchmarks.histogram import RELATIVE_ERROR
 from rheos.cli.benchmarks.recorder import (
+    RELATIVE_ERROR,
     SLICE_NS,
     NewSlices,
     Recorder,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rheos as rh
-from rheos.connectors.spark.table_parquet import ParquetCommitter
+from rheos.connectors.spark.table_publishing import ParquetCommitter
 
 
 def numbered(block: Any, pids: Path) -> dict[str, Any]:

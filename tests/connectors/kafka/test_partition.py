@@ -54,7 +54,7 @@ def reader(begin: Position, *chunks: RecordChunk) -> tuple[PartitionReader, Prob
     feed = PartitionFeed(SPLIT, begin.offset)
     feed.chunks += chunks
     feed.finished = True
-    made = PartitionReader(feed, begin, probe.context(), cast(TopicConsumer, consumer))
+    made = PartitionReader(feed, begin, probe.context(), cast("TopicConsumer", consumer))
     return made, probe, feed
 
 
@@ -105,7 +105,7 @@ def test_rows_lie_at_their_offsets_wherever_it_has_begun(begin: Position) -> Non
     made, _, _ = reader(begin, *from_broker(begin))
     places: list[tuple[int, Any]] = []
     while not isinstance(polled := made.poll(2), EndOfSplit):
-        rows: list[int] = cast(Any, polled)["row"].to_pylist()
+        rows: list[int] = cast("Any", polled)["row"].to_pylist()
         assert made.places().unit == "offset"
         places += zip(rows, made.places().of_rows, strict=True)
     assert places == list(enumerate(OFFSETS))[places[0][0] :]
@@ -129,8 +129,8 @@ def test_what_waits_comes_as_one_batch_as_far_as_a_batch_goes() -> None:
     made, probe, _ = reader(Position(0), *chunks)
     batches: list[list[int]] = []
     while not isinstance(polled := made.poll(6), EndOfSplit):
-        batches.append(cast(Any, polled)["row"].to_pylist())
+        batches.append(cast("Any", polled)["row"].to_pylist())
     assert batches == [[0, 1, 2, 3, 4], [5, 6, 7]]
     assert [row["offset"] for row in probe.rejected] == BAD
-    taken = cast(Consumer, made._consumer).handed_out
+    taken = cast("Consumer", made._consumer).handed_out
     assert sum(each.size_bytes for each in taken) == sum(each.size_bytes for each in chunks)

@@ -20,7 +20,7 @@ from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWri
 from rheos.core.errors import InputError, RheosError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.ops.chaos.faulty_proxy import FaultyProxy
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from tests.connectors.ports import ManualClock
 from tests.connectors.postgres.databases import Database
 

@@ -27,7 +27,7 @@ from rheos.core.errors import (
     UnrestorableError,
 )
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing import Faults, simulate
 from tests.connectors.postgres.databases import Database

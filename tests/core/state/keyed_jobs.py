@@ -31,7 +31,7 @@ from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.rocksdb.backend import RocksDbBackend
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import TimerService
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 

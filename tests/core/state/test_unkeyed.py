@@ -22,7 +22,7 @@ from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
 from rheos.ops.savepoints.encoding import writable_layout
 from rheos.ops.savepoints.frames import reads
 from rheos.ops.savepoints.layouts import layout_of
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.store import MemoryStore
 
 OPERATOR = OperatorId("op")

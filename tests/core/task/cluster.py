@@ -24,10 +24,9 @@ from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.driver.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 from rheos.testing.memory import MemorySink
 
 JOB = JobId("job")

@@ -18,9 +18,8 @@ from rheos.core.state import format as state_format
 from rheos.core.task.chain_snapshot import ChainSnapshot
 from rheos.core.task.checkpoints import SubtaskCheckpoints
 from rheos.core.task.commits import Committing
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 from tests.core.operators.contexts import AtOnce, StillClock
 
 _FULL, _DELTA = PartMode.FULL, PartMode.DELTA

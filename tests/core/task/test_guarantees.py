@@ -10,7 +10,7 @@ import pytest
 from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.state import format as state_format
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.runtimes.simulated.folder import StoreFolder
+from rheos.runtimes.simulated.store import StoreFolder
 from tests.core.task.cluster import Job, planned
 from tests.core.task.programs import LATE_WINDOWS, RUNNING_IN_ORDER, TWICE_KEYED, WINDOWS, build, made
 from tests.worlds import programs

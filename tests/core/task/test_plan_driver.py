@@ -18,7 +18,7 @@ from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.plan_driver import PlanDriver
 from rheos.core.task.tree import OperatorTree
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.instant_io import InstantIo
+from rheos.runtimes.simulated.io import InstantIo
 from rheos.testing import MemorySink, simulate
 from tests.core.task.test_contexts import constructed_in
 

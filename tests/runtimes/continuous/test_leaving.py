@@ -31,7 +31,7 @@ def test_only_a_slot_that_is_replaced_leaves_a_commit_under_way(replaced: bool) 
     engine = Engine(goes_on)
 
     def leave() -> None:
-        _leave(io, cast(SubtaskEngine, engine), replaced)
+        _leave(io, cast("SubtaskEngine", engine), replaced)
         left.set()
 
     threading.Thread(target=leave, daemon=True).start()

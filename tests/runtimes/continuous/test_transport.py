@@ -20,7 +20,7 @@ from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Curve, Password, Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
-from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
+from rheos.runtimes.host.sockets import SocketFolder, in_folder
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])

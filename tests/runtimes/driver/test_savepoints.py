@@ -16,8 +16,8 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.task.config import TaskConfig
 from rheos.runtimes.job import JobConfig, JobState
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.runtime import SimulatedJob
+from rheos.runtimes.simulated.store import StoreFolder
 from rheos.runtimes.simulated.world import World
 from rheos.testing.memory import MemorySink
 

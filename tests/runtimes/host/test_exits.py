@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rheos.runtimes.host.exits import os_exit_raises
+from rheos.runtimes.host.process_ends import os_exit_raises
 
 
 def test_it_raises_within_and_ends_the_process_outside() -> None:
@@ -20,7 +20,7 @@ def test_it_raises_within_and_ends_the_process_outside() -> None:
 def test_other_threads_and_forked_processes_end_by_it(where: str) -> None:
     program = """
 import os, sys, threading
-from rheos.runtimes.host.exits import os_exit_raises
+from rheos.runtimes.host.process_ends import os_exit_raises
 with os_exit_raises():
     if sys.argv[1] == "thread":
         threading.Thread(target=os._exit, args=(7,)).start()

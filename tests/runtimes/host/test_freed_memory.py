@@ -11,7 +11,7 @@ import pytest
 COUNTS = """
 import resource
 import numpy as np
-from rheos.runtimes.host.freed_memory import freed_memory_kept
+from rheos.runtimes.host.memory_tuning import freed_memory_kept
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rheos.connectors.calls.calling_operator import works_for
+from rheos.connectors.calls.outside_calls import works_for
 from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
 from rheos.runtimes.host.io import ThreadedIo
 from rheos.runtimes.host.log_capture import MAX_LINES, LogCapture

@@ -112,7 +112,7 @@ def test_no_temporary_folder_is_made_in_another_way() -> None:
         "cli/init.py",  # Becomes the project.
         "connectors/staged_files.py",  # Its example.
         "runtimes/host/scratch.py",  # A known name that somebody else has taken.
-        "runtimes/host/socket_folder.py",  # Swept by a lock within it.
+        "runtimes/host/sockets.py",  # Swept by a lock within it.
         "testing/connector_kit/sink_rules.py",
         "testing/harness.py",
         "ops/servers/jars.py",

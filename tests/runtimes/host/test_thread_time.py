@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rheos.runtimes.host.thread_time import OwnThreadTime
+from rheos.runtimes.host.process_metrics import OwnThreadTime
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="the system does not say")

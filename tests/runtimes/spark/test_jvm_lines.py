@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from rheos.runtimes.spark.jvm_lines import JvmLines
+from rheos.runtimes.spark.jvm import JvmLines
 
 
 def test_lines_of_the_jvm_are_told_from_those_of_programs() -> None:

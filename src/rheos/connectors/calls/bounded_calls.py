@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import thread
 from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")

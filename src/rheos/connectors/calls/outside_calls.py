@@ -1,12 +1,47 @@
-"""Declarations of the calls that may wait for a server, each with its time limit.
-
-Every module that calls a client library declares its calls as constants. The table in
-`docs/operating.md` is made of them, and tests go through all of them.
-"""
+"""The operator that the code of a thread works for, and its calls to servers with their time limits."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class _Place(threading.local):
+    operator: Callable[[], str | None] | None = None
+
+
+_place = _Place()
+
+
+def operator_here() -> str | None:
+    """The operator's id; None in a thread that works for none, or is not of a slot."""
+    return None if _place.operator is None else _place.operator()
+
+
+def works_for(operator: Callable[[], str | None] | None) -> None:
+    """From now on this thread works for what `operator` gives when something is logged."""
+    _place.operator = operator
+
+
+def carried(work: Callable[[], T]) -> Callable[[], T]:
+    """The same work for another thread, which does it for the operator that this one works for now."""
+    if _place.operator is None:
+        return work
+    operator = _place.operator()
+
+    def run() -> T:
+        before = _place.operator
+        _place.operator = lambda: operator
+        try:
+            return work()
+        finally:
+            _place.operator = before
+
+    return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +59,9 @@ class OutsideCall:
     """More about the limit, for people: when it begins again, or which setting extends it."""
     then: str
     """What happens at the limit, and why no row is lost or duplicated."""
+
+
+def thread(target: Callable[[], object], name: str) -> threading.Thread:
+    """Return a daemon thread that works for the operator for which this thread works now. The caller
+    starts it."""
+    return threading.Thread(target=carried(target), name=name, daemon=True)

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.listener.exchange import HttpExchange
 from rheos.connectors.listener.head import HttpError

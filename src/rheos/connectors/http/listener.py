@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rheos.connectors.headers import check_header_value
 from rheos.connectors.listener.bounds import Bounds
 from rheos.connectors.listener.exchange import Handle, ThreadedService
 from rheos.connectors.listener.place import HostNames, is_loopback, listening_socket
 from rheos.connectors.listener.server import Listener
+from rheos.connectors.urls import check_header_value
 from rheos.core.errors import ConfigurationError, ProgramError
 
 MOST_CONNECTIONS = 1024

@@ -20,7 +20,7 @@ from hashlib import blake2b
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAt
 from rheos.connectors.inbox import Inbox

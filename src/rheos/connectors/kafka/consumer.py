@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import OutsideCall, thread
 from rheos.connectors.kafka.bounds import Offsets, Partition
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.cluster import KafkaCluster

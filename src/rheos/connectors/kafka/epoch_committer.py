@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from rheos.connectors.calls.calling_operator import carried
+from rheos.connectors.calls.outside_calls import carried
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, decode_epoch

@@ -16,9 +16,8 @@ import msgspec
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
 from rheos.connectors.calls.http_deadlines import Deadline, bound_secured, bound_tls, bounded_socket
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.headers import check_header_value
 from rheos.connectors.opensearch.registration import CONNECTOR
-from rheos.connectors.urls import url_parts
+from rheos.connectors.urls import check_header_value, url_parts
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 LOGGER = logging.getLogger("rheos.opensearch")

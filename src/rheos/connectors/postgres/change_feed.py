@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import BoundedCalls
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.change_translation import ChangeTranslation

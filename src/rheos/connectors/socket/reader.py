@@ -8,8 +8,7 @@ import math
 import socket
 import threading
 
-from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.calls.threads import thread
+from rheos.connectors.calls.outside_calls import OutsideCall, thread
 from rheos.connectors.inbox import Inbox
 from rheos.core.connectors.contract import Polled, SplitReader
 from rheos.core.connectors.rejected import SKIPPED

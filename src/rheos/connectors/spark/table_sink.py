@@ -14,11 +14,13 @@ from pyspark.sql import types as sql
 
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.collecting import collected
-from rheos.connectors.spark.table import SparkTable
-from rheos.connectors.spark.table_delta import DeltaCommitter
 from rheos.connectors.spark.table_fit import columns_of, fitted_schema
-from rheos.connectors.spark.table_iceberg import IcebergCommitter
-from rheos.connectors.spark.table_parquet import ParquetCommitter
+from rheos.connectors.spark.table_publishing import (
+    DeltaCommitter,
+    IcebergCommitter,
+    ParquetCommitter,
+    SparkTable,
+)
 from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import Staging, TableWriter
 from rheos.connectors.spark.types import spark_arrow_schema, spark_schema

@@ -14,7 +14,7 @@ import contextlib
 
 import psutil
 
-from rheos.runtimes.host.socket_folder import is_in_folder
+from rheos.runtimes.host.sockets import is_in_folder
 
 _AHEAD = {"rheos.runtimes.spark.daemon", "--ahead"}
 _EXECUTOR = "CoarseGrainedExecutorBackend"

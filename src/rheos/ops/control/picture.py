@@ -13,7 +13,7 @@ from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, PlanOutline
 from rheos.core.printable import printable
-from rheos.runtimes.health.rates import rates, shares
+from rheos.runtimes.health.moment import rates, shares
 from rheos.runtimes.job import JobStatus
 
 _WIDTH, _BETWEEN, _LINE, _HEAD, _GAP = 150, 70, 16, 12, 14

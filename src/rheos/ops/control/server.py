@@ -15,8 +15,7 @@ from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
 from rheos.ops.control.commands import MAX_REQUEST_BYTES, Refused, Returned, encode, request_decoder
 from rheos.runtimes import job_operations
-from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
-from rheos.runtimes.host.sockets import is_of, listen
+from rheos.runtimes.host.sockets import SocketFolder, in_folder, is_of, listen
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.operation_contract import AskedJob, JobOperation, Role

@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 
-from rheos.runtimes.host.parent_death import end_with_parent
+from rheos.runtimes.host.process_ends import end_with_parent
 
 _LOOK_EVERY_S = 0.1
 _LENGTH_DIGITS = 9

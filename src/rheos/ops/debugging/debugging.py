@@ -29,9 +29,9 @@ from rheos.core.state.timers import TIMERS
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.debugged_key import KeyOfOperator, chosen
 from rheos.ops.debugging.deliveries import Delivered, delivered
+from rheos.ops.debugging.key_filter import ahead_of
 from rheos.ops.debugging.key_replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
-from rheos.ops.debugging.plan_edges import ahead_of
 from rheos.ops.debugging.replica import Replica
 from rheos.ops.debugging.watching import ReplayStoppedError
 from rheos.ops.forks.input import state_of

@@ -20,8 +20,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.state.keys import Key
 from rheos.ops.debugging.debugged_key import KeyOfOperator, rows_of_key
-from rheos.ops.debugging.key_filter import early
-from rheos.ops.debugging.plan_edges import ahead_of
+from rheos.ops.debugging.key_filter import ahead_of, early
 from rheos.ops.debugging.tapes_by_time import Turns, in_time
 from rheos.ops.forks.tape import Tape, TapedSource
 from rheos.ops.forks.taped_run import Beginning, TapedRun

@@ -21,7 +21,7 @@ from rheos.ops.debugging.key_state import KeyState, KeyStates, tables_of
 from rheos.ops.forks.input import state_of
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.instant_io import InstantIo
+from rheos.runtimes.simulated.io import InstantIo
 
 _BATCH_ROWS = 1024
 

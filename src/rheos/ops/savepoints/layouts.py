@@ -40,12 +40,40 @@ from rheos.core.operators.window.progress import FIRED, stored_name
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.shapes import Holds, StateShape
 from rheos.core.protocol.snapshots import StateKind
+from rheos.core.state.unkeyed import ITEM, VALUE
 from rheos.ops.savepoints.arrow_names import arrow_type
 from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
 from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
 from rheos.ops.savepoints.state_layout import StateLayout, column_schema, unique
-from rheos.ops.savepoints.unkeyed_layouts import BroadcastLayout, OperatorListLayout
+from rheos.ops.savepoints.values import values_of
 from rheos.ops.savepoints.window_layouts import cut_of, window_layout
+
+
+class BroadcastLayout(StateLayout):
+    """A row for each entry."""
+
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
+        item, value = shape.value.args
+        self._items = values_of(state, item, trusted=trusted)
+        self._values = values_of(state, value, trusted=trusted)
+        self.schema = pa.schema([("map_key", self._items.kind), ("value", self._values.kind)])
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        items, values = (table.column(name).to_pylist() for name in (ITEM, VALUE))
+        columns = [self._items.decode(items), self._values.decode(values)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+class OperatorListLayout(StateLayout):
+    """A row for each element."""
+
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
+        self._values = values_of(state, shape.value, trusted=trusted)
+        self.schema = pa.schema([("value", self._values.kind)])
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        values = self._values.decode(table.column(VALUE).to_pylist())
+        return pa.Table.from_arrays([values], schema=self.schema)
 
 
 def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> StateLayout:

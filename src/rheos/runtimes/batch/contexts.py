@@ -8,8 +8,7 @@ from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.ids import Attempt
 from rheos.core.task.contexts import OperatorContexts
 from rheos.runtimes.batch.tasks import Task
-from rheos.runtimes.host.inline_io import InlineIo
-from rheos.runtimes.host.io import SystemClock
+from rheos.runtimes.host.io import InlineIo, SystemClock
 from rheos.runtimes.spark import job_files
 
 

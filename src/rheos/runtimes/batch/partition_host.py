@@ -53,7 +53,7 @@ from rheos.runtimes.batch.tasks import (
 )
 from rheos.runtimes.host.awaited_calls import wait_for
 from rheos.runtimes.host.closing import close_logged
-from rheos.runtimes.host.garbage import collecting_seldom
+from rheos.runtimes.host.memory_tuning import collecting_seldom
 from rheos.runtimes.host.scratch import scratch_folder
 
 Tree: TypeAlias = OperatorTree[pa.RecordBatch]

@@ -37,7 +37,7 @@ from rheos.runtimes.continuous.worker import SlotJob
 from rheos.runtimes.driver.launcher import LauncherEvent, deployment
 from rheos.runtimes.host.memory_room import memory_limit, oom_kills
 from rheos.runtimes.host.pickling import pack
-from rheos.runtimes.host.socket_folder import SocketFolder, in_folder
+from rheos.runtimes.host.sockets import SocketFolder, in_folder
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark.session import is_local, single_threaded_workers
 from rheos.runtimes.spark.shipping import worker_error, worker_task

@@ -15,7 +15,7 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.connectors.calls.calling_operator import works_for
+from rheos.connectors.calls.outside_calls import works_for
 from rheos.core.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
@@ -34,16 +34,14 @@ from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from rheos.runtimes.host.closing import close_logged
-from rheos.runtimes.host.freed_memory import freed_memory_kept
-from rheos.runtimes.host.garbage import collect_seldom
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
 from rheos.runtimes.host.log_capture import LogCapture
-from rheos.runtimes.host.process_metrics import ProcessMetrics
+from rheos.runtimes.host.memory_tuning import collect_seldom, freed_memory_kept
+from rheos.runtimes.host.process_metrics import OwnThreadTime, ProcessMetrics
 from rheos.runtimes.host.scratch import scratch_folder
-from rheos.runtimes.host.socket_folder import in_folder
+from rheos.runtimes.host.sockets import in_folder
 from rheos.runtimes.host.stack_sampler import StackSampler
 from rheos.runtimes.host.stores import open_store
-from rheos.runtimes.host.thread_time import OwnThreadTime
 from rheos.runtimes.spark import job_files
 
 _IO_THREADS = 2

@@ -95,7 +95,7 @@ from rheos.core.redaction import redacted
 from rheos.runtimes.driver.autoscaler import Autoscaler
 from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
 from rheos.runtimes.driver.drift import SourceDrift
-from rheos.runtimes.driver.driver_work import DriverWork
+from rheos.runtimes.driver.driver_work import DriverWork, Listings
 from rheos.runtimes.driver.event_keeper import EventKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
@@ -117,7 +117,6 @@ from rheos.runtimes.driver.sources_and_sinks import (
     watched_sources,
 )
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
-from rheos.runtimes.driver.split_listings import Listings
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.driver.totals import JobTotals
 from rheos.runtimes.driver.waits import Waits, call_wait

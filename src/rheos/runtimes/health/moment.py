@@ -1,8 +1,8 @@
-"""What the kinds of findings look at: a job at one moment, and what it was before. Pure."""
+"""A job at one moment, and what it was before: the input of the kinds of findings. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,8 +13,19 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.health.rates import rates, shares
 from rheos.runtimes.job import JobState, JobStatus, OperatorStatus
+
+
+def rates(readings: Iterable[Reading], place: str) -> dict[int, float]:
+    """Return the growth per second of a counter at an operator, chain or edge, by subtask, without
+    those that are not known yet."""
+    return {int(r.at[-1]): r.per_s for r in readings if r.at[0] == place and r.per_s is not None}
+
+
+def shares(readings: Iterable[Reading], chain: str) -> dict[int, float]:
+    """Return the share of its time that each subtask spent, of a counter of milliseconds."""
+    return {subtask: rate / 1000 for subtask, rate in rates(readings, chain).items()}
+
 
 FOR = "{for}"
 """Stands in a sentence for how long the finding has held; the judge knows."""

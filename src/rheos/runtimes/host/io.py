@@ -1,20 +1,88 @@
-"""The real clock, and the I/O executor of a worker: a few threads next to the mailbox."""
+"""The clock of the machine, and I/O: an executor, an event loop, and I/O that is done at once."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
 import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from rheos.connectors.calls.calling_operator import carried
-from rheos.core.protocol.ports import EventLoop
-from rheos.runtimes.host.completion import FutureCompletion
-from rheos.runtimes.host.event_loop import ThreadedLoop
+from rheos.connectors.calls.outside_calls import carried
+from rheos.core.protocol.ports import Completion, EventLoop
 
 T = TypeVar("T")
+
+
+class FutureCompletion(Generic[T]):
+    """A Completion of the ports."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> T:
+        assert self._future.done(), "a completion is never waited for"
+        return self._future.result()
+
+
+# --- the event loop of a worker: asyncio's own, in a thread -------------------------------------------
+
+
+_CLOSES_WITHIN_S = 5.0
+
+
+class ThreadedLoop:
+    """An EventLoop. `wake` is called, from its thread, after each completion. The process ends without
+    waiting for it: a function that blocks its thread holds up nobody else."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=carried(self._run), name="rheos-async", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> FutureCompletion[T]:
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        future.add_done_callback(lambda _: self._wake())
+        return FutureCompletion(future)
+
+    def stack(self) -> list[traceback.FrameSummary]:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return [] if frame is None else list(traceback.extract_stack(frame))
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        ending = asyncio.run_coroutine_threadsafe(_end(last), self._loop)
+        with contextlib.suppress(Exception):
+            ending.result(_CLOSES_WITHIN_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSES_WITHIN_S if ending.done() else 0)
+
+
+async def _end(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_CLOSES_WITHIN_S / 2)
+    await last()
+
+
+# --- the clock and the executor of a worker -----------------------------------------------------------
 
 
 class SystemClock:
@@ -82,3 +150,36 @@ class DetachedIo:
 
         threading.Thread(target=run, name="rheos-detached", daemon=True).start()
         return FutureCompletion(future)
+
+
+# --- within a Spark task of a batch job, where waiting is allowed -------------------------------------
+
+
+class InlineIo:
+    """Does the work at once, in the caller's thread."""
+
+    def submit(self, work: Callable[[], T]) -> Completion[T]:
+        return _Done(work)
+
+    def wake(self) -> None:
+        """Nobody sleeps for long."""
+
+    def event_loop(self) -> EventLoop:
+        return ThreadedLoop(self.wake)
+
+
+class _Done(Generic[T]):
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._error: Exception | None = None
+        try:
+            self._value = work()
+        except Exception as error:
+            self._error = error
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value

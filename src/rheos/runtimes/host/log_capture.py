@@ -7,7 +7,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
-from rheos.connectors.calls.calling_operator import operator_here
+from rheos.connectors.calls.outside_calls import operator_here
 from rheos.connectors.client_logs import OncePerWhile, is_of_client
 from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
 

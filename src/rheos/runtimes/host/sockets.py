@@ -1,10 +1,16 @@
-"""Sockets that listen: what each allows before anything of a peer is looked at, and where it is."""
+"""Sockets that listen: what each allows before a peer has authenticated, and the folder they are in."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hmac
 import os
+import stat
+import tempfile
+import time
+from pathlib import Path
+from uuid import uuid4
 
 import zmq
 
@@ -52,3 +58,85 @@ def _only_this_user(socket: zmq.Socket[bytes]) -> None:
 def _text(value: int | bytes) -> str:
     assert isinstance(value, bytes)
     return value.rstrip(b"\0").decode()
+
+
+# --- the folder of the sockets: it is gone with its owner, and swept up after a kill ------------------
+
+
+_PREFIX = "rheos-sockets-"
+_LOCK = "lock"
+_EMPTY_FOR_S = 3600.0
+"""A folder without a lock may be one that is just being made."""
+_NAME_BYTES = 16
+"""Room for the name of a socket within the folder."""
+
+
+class SocketFolder:
+    """A new folder (0700) below the one for temporary files, or below /tmp where that path is too long
+    for a socket. It is there until `close`.
+
+    Folders that killed processes of this user left there are removed. A name proves nothing: what is
+    removed is a folder of this user's own that nobody else can enter, with a lock file in it that
+    nobody holds, and of its contents only sockets; where anything else is in it, it stays.
+    """
+
+    def __init__(self) -> None:
+        base = tempfile.gettempdir()
+        longest = len(os.fsencode(base)) + 1 + len(_PREFIX) + 8 + 1 + _NAME_BYTES
+        if longest > zmq.IPC_PATH_MAX_LEN:
+            base = "/tmp"
+        _sweep(Path(base))
+        self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+        # The lock is held before it has the name that a sweep looks for.
+        new = os.path.join(self.path, "new")
+        self._lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.rename(new, os.path.join(self.path, _LOCK))
+
+    def close(self) -> None:
+        """May be called again."""
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                _remove(Path(self.path))
+            os.close(self._lock)
+            self._lock = -1
+
+
+def in_folder(path: str) -> str:
+    """Return a new address in the folder at which a socket can listen."""
+    return f"ipc://{path}/{uuid4().hex[:16]}"
+
+
+def is_in_folder(socket: str) -> bool:
+    """Whether the path of a socket is one that `in_folder` gave."""
+    return os.path.basename(os.path.dirname(socket)).startswith(_PREFIX)
+
+
+def _sweep(base: Path) -> None:
+    for folder in base.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
+            if not private or found.st_uid != os.geteuid():
+                continue
+            if time.time() - found.st_mtime > _EMPTY_FOR_S:
+                # Left by a process that was killed before it had its lock. Other folders stay.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                # Raises where the owner lives.
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """The sockets, the lock last, and the folder where it is empty then."""
+    for entry in list(os.scandir(folder)):
+        if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
+            os.unlink(entry.path)
+    if [entry.name for entry in os.scandir(folder)] == [_LOCK]:
+        (folder / _LOCK).unlink()
+        folder.rmdir()

@@ -27,9 +27,8 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.runtimes.driver.sources_and_sinks import watched_sources
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.split_watch import SplitWatch, cut_through_a_phase, split_rows
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 
 SAVEPOINTS = "savepoints"
 """The folder of a world's savepoints."""

@@ -1,4 +1,4 @@
-"""Simulated I/O: what is submitted happens later, when the scheduler says; or never, after a crash."""
+"""Simulated I/O: what is submitted happens when the scheduler chooses, or never, after a crash."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rheos.core.protocol.ports import EventLoop
-from rheos.runtimes.simulated.event_loop import SimEventLoop, VirtualLoop
+from rheos.runtimes.host.io import InlineIo
+from rheos.runtimes.simulated.event_loop import InstantEventLoop, SimEventLoop, VirtualLoop
 
 T = TypeVar("T")
 
@@ -82,3 +83,13 @@ class SimIo:
         times = [completion.at_us for completion in self._pending]
         times += [us for loop in self._loops if (us := loop.next_us()) is not None]
         return min(times, default=None)
+
+
+# --- for a caller who steps operators by hand ---------------------------------------------------------
+
+
+class InstantIo(InlineIo):
+    """The I/O of harnesses, and of replays."""
+
+    def event_loop(self) -> EventLoop:
+        return InstantEventLoop()

@@ -16,9 +16,9 @@ from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.host.closing import close_logged
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
+from rheos.runtimes.simulated.store import StoreFolder
 
 
 class Slot:

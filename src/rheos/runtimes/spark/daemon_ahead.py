@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from rheos.runtimes.host.socket_folder import SocketFolder
+from rheos.runtimes.host.sockets import SocketFolder
 from rheos.runtimes.spark.jvm_options import surroundings
 
 ONE_THREAD = {

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from rheos.core.errors import ConfigurationError
 from rheos.runtimes.host.scratch import OwnedFolder
 from rheos.runtimes.spark.daemon_ahead import DaemonAhead
-from rheos.runtimes.spark.jvm_lines import LOGGER, JvmLines
+from rheos.runtimes.spark.jvm import LOGGER, JvmLines
 from rheos.runtimes.spark.jvm_options import (
     jvm_settings,
     local_environment,

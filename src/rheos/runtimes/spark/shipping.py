@@ -12,7 +12,7 @@ from rheos.connectors.spark.workers import module_absent, module_lacking
 from rheos.core.errors import JobFailedError, RheosError, WorkerLostError
 from rheos.core.protocol import error_data
 from rheos.core.protocol.error_data import ErrorData
-from rheos.runtimes.host.exits import os_exit_raises as os_exit_raises
+from rheos.runtimes.host.process_ends import os_exit_raises as os_exit_raises
 from rheos.runtimes.spark.jvm import jvm_lost
 
 WorkerTask = Callable[[Iterable[Any]], Iterator[Any]]

@@ -20,7 +20,7 @@ from rheos.core.connectors.contract import (
 )
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ports import Completion
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import broken
 

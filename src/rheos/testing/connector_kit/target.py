@@ -11,7 +11,7 @@ import pyarrow as pa
 from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.protocol.ids import Attempt, JobId
-from rheos.runtimes.host.inline_io import InlineIo
+from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.testing.connector_kit.rules import Row, broken, sent, some_of
 from rheos.testing.connector_kit.sink_capability_rules import PreparedSink

@@ -1,15 +1,14 @@
-"""Memory that a batch has freed, kept by the process for the next batch.
-
-The C library's allocator maps memory for large arrays from the system and unmaps it as soon as they are
-freed. The system zeroes each page that it maps. If every batch makes the same large arrays, as windows
-of many keys do, much time is spent there.
-"""
+"""Memory of a worker process: freed arrays stay for the next batch, and garbage is collected seldom."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# --- memory that a batch has freed --------------------------------------------------------------------
+
 
 _KEPT_BYTES = 64 << 20
 """So much free memory at the top of the heap stays with the process."""
@@ -39,3 +38,26 @@ def freed_memory_kept() -> Iterator[None]:
         libc.mallopt(_M_TRIM_THRESHOLD, _DEFAULT_BYTES)
         libc.mallopt(_M_MMAP_THRESHOLD, _DEFAULT_BYTES)
         libc.malloc_trim(0)
+
+
+# --- the garbage collector ----------------------------------------------------------------------------
+
+
+_THRESHOLD = 500_000
+"""So many new objects before the youngest are looked at."""
+
+
+def collect_seldom() -> None:
+    """From now on, in this process."""
+    gc.set_threshold(_THRESHOLD, 10, 10)
+
+
+@contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Within a process that has other work afterwards."""
+    before = gc.get_threshold()
+    collect_seldom()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
