@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, PortType
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
@@ -52,7 +52,7 @@ METHODS = ("process_element", "process_broadcast_element")
 
 
 @dataclass(frozen=True)
-class BroadcastProcessSpec(OperatorSpec):
+class BroadcastProcessSpec(KeySpec):
     """A BroadcastProcessFunction, for the rows of a port, and of a broadcast one."""
 
     fn: Any
@@ -70,9 +70,6 @@ class BroadcastProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return CallOfFunction({method: port for port, method in enumerate(METHODS)})

@@ -38,8 +38,7 @@ import pyarrow.compute as pc
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
 from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
@@ -65,7 +64,7 @@ class CallForm(Enum):
 
 
 @dataclass(frozen=True)
-class CallSpec(OperatorSpec):
+class CallSpec(RowSpec):
     column: str
     """Name of the added column."""
     fn: Callable[..., Any]
@@ -82,12 +81,6 @@ class CallSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"{self.column} of {', '.join(self.arguments) or 'nothing'}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 class CallOperator(RichFunctionOperator):

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.graph.connected_functions import RunningFunction
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, PortType
 from rheos.core.operators.origins import CallOfFunction, OneRow, Origin
 from rheos.core.operators.unkeyed import Form, UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
@@ -57,7 +57,7 @@ Records = tuple[type | None, type | None]
 
 
 @dataclass(frozen=True)
-class CoProcessSpec(OperatorSpec):
+class CoProcessSpec(KeySpec):
     """A function with a method for the rows of each of two ports."""
 
     fn: RunningFunction
@@ -78,9 +78,6 @@ class CoProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         if self.form != "process":

@@ -44,7 +44,7 @@ import pyarrow as pa
 from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
-from rheos.core.operators.origins import Origin, RowsOfKey
+from rheos.core.operators.origins import OneRow, Origin, RowsOfKey
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -365,6 +365,27 @@ class OperatorSpec(Spec):
         """Return why a fork, which runs later and elsewhere, may get another output; the parts of
         its function aside, which `fork` inspects itself."""
         return ()
+
+
+class RowSpec(OperatorSpec):
+    """An operator that makes its output of each input row by itself."""
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.NONE
+
+    def origin(self) -> Origin:
+        return OneRow()
+
+
+class KeySpec(OperatorSpec):
+    """An operator that makes its output of all rows of a key, or of a stream without keys, in the order
+    of their arrival."""
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL
+
+    def origin(self) -> Origin:
+        return RowsOfKey()
 
 
 class Parted(NamedTuple):

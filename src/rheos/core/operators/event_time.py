@@ -48,11 +48,10 @@ from rheos.core.operators.contract import (
     Needed,
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     PortType,
     Restored,
-    RowOrder,
+    RowSpec,
 )
 from rheos.core.operators.event_times import split_watermarks
 from rheos.core.operators.origins import Origin, SameRow
@@ -85,7 +84,7 @@ _STATE = pa.schema(
 
 
 @dataclass(frozen=True)
-class EventTimeSpec(OperatorSpec):
+class EventTimeSpec(RowSpec):
     """Gives the rows of a source a new event time, and watermarks by it."""
 
     kind: ClassVar[str] = "with_event_time"
@@ -113,9 +112,6 @@ class EventTimeSpec(OperatorSpec):
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         return without(columns, gone)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return SameRow()

@@ -26,13 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.protocol.elements import Batch
 
 
 @dataclass(frozen=True)
-class ExplodeSpec(OperatorSpec):
+class ExplodeSpec(RowSpec):
     column: str
     rank: str | None
     """A column for the place of the element in its list, from 1."""
@@ -44,12 +43,6 @@ class ExplodeSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.column
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 def exploded(schema: pa.Schema, column: str, rank: str | None) -> pa.Schema:

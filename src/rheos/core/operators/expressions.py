@@ -34,7 +34,7 @@ from rheos.core.graph.expression_trees import FAILURES
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_expression
 from rheos.core.graph.types import columns_read, without
-from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.elements import Batch, visible
@@ -42,7 +42,7 @@ from rheos.core.protocol.polars_frames import arrow_column
 
 
 @dataclass(frozen=True)
-class ExpressionSpec(OperatorSpec):
+class ExpressionSpec(RowSpec):
     """`filter`, `select` and `with_columns`, with row-separable Polars expressions."""
 
     keeps_changes: ClassVar[bool] = True
@@ -93,9 +93,6 @@ class ExpressionSpec(OperatorSpec):
 
     def predicates(self) -> Sequence[pl.Expr]:
         return self.exprs if self.op == "filter" else ()
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return OneRow() if self.op == "filter" else SameRow()

@@ -27,8 +27,7 @@ import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
@@ -37,7 +36,7 @@ from rheos.core.shown import shown
 
 
 @dataclass(frozen=True)
-class FilterFunctionSpec(OperatorSpec):
+class FilterFunctionSpec(RowSpec):
     """A predicate of one record, which may be a RichFunction."""
 
     fn: Callable[[Any], bool]
@@ -50,12 +49,6 @@ class FilterFunctionSpec(OperatorSpec):
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
         return True
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 class FilterFunctionOperator(RichFunctionOperator):

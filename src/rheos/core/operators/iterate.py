@@ -27,8 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.protocol.elements import Batch
 
 ROUND = "round"
@@ -38,7 +37,7 @@ FEEDBACK_PORT = 1
 
 
 @dataclass(frozen=True)
-class IterateSpec(OperatorSpec):
+class IterateSpec(RowSpec):
     rounds: int | None
     """Maximum number of iterations of a row; None: no limit."""
     capacity: int
@@ -58,12 +57,6 @@ class IterateSpec(OperatorSpec):
     @property
     def loop_capacity(self) -> int | None:
         return self.capacity
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 class IterateOperator(Operator):

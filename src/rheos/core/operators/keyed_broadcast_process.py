@@ -52,15 +52,7 @@ from typing import Any, ClassVar
 from rheos.core.operators.broadcast_process import METHODS
 from rheos.core.operators.calls import ContextWithoutKey
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
 from rheos.core.operators.origins import CallOfFunction, Origin
@@ -75,7 +67,7 @@ from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
 
 
 @dataclass(frozen=True)
-class KeyedBroadcastProcessSpec(OperatorSpec):
+class KeyedBroadcastProcessSpec(KeySpec):
     """A KeyedBroadcastProcessFunction, for the rows of a keyed port, and of a broadcast one."""
 
     fn: Any
@@ -101,9 +93,6 @@ class KeyedBroadcastProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return CallOfFunction({"process_element": 0, "process_broadcast_element": 1})

@@ -41,7 +41,7 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
 from rheos.core.operators.rich_function import RichFunctionOperator
@@ -82,7 +82,7 @@ def emitted(
 
 
 @dataclass(frozen=True)
-class MapSpec(OperatorSpec):
+class MapSpec(RowSpec):
     """A plain function of one record. `flat` functions return an iterable of records.
 
     Records arrive as `record` (a dataclass) or, if it is None, as a light named row.
@@ -106,9 +106,6 @@ class MapSpec(OperatorSpec):
 
     def keeping(self, column: str) -> Spec | None:
         return replace(self, keeps=column)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return OneRow() if self.flat else SameRow()

@@ -32,8 +32,7 @@ import pyarrow as pa
 
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN, Spec
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.records import UserRaised, check_kept, user_error
 from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
@@ -51,7 +50,7 @@ _WANTED = {
 
 
 @dataclass(frozen=True)
-class MapBatchesSpec(OperatorSpec):
+class MapBatchesSpec(RowSpec):
     """A function of whole batches, in the form that the user chose.
 
     It may drop rows and change their order. If the stream has event time, it must return as many rows
@@ -71,12 +70,6 @@ class MapBatchesSpec(OperatorSpec):
 
     def keeping(self, column: str) -> Spec | None:
         return replace(self, keeps=column)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
     def summary(self) -> str:
         return f"takes batches as {self.form}"

@@ -16,13 +16,13 @@ from typing import ClassVar
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.protocol.elements import Batch
 
 
 @dataclass(frozen=True)
-class NarrowSpec(OperatorSpec):
+class NarrowSpec(RowSpec):
     """Passes some columns on, unchanged."""
 
     kind: ClassVar[str] = "columns"
@@ -37,9 +37,6 @@ class NarrowSpec(OperatorSpec):
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
         return True
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return SameRow()

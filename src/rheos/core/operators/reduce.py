@@ -29,14 +29,7 @@ import pyarrow as pa
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_record
 from rheos.core.graph.types import canonical
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
@@ -51,7 +44,7 @@ REDUCED = "reduced"
 
 
 @dataclass(frozen=True)
-class ReduceSpec(OperatorSpec):
+class ReduceSpec(KeySpec):
     """Combines two records of a key into one; emits the combined record for every input."""
 
     kind: ClassVar[str] = "reduce"
@@ -77,9 +70,6 @@ class ReduceSpec(OperatorSpec):
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
         return {} if self.record is None else {REDUCED: [self.record]}
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return RowsOfKey(doubt=None)

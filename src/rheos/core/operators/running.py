@@ -36,14 +36,13 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_aggregates
 from rheos.core.graph.types import without
 from rheos.core.operators.contract import (
+    KeySpec,
     Needed,
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     PortType,
     Restored,
-    RowOrder,
 )
 from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.running_disk import DiskRunningState
@@ -69,7 +68,7 @@ STATE = "running"
 
 
 @dataclass(frozen=True)
-class RunningSpec(OperatorSpec):
+class RunningSpec(KeySpec):
     """Running aggregates per key (count, sum, min, max, mean): each row, with its key's new values."""
 
     kind: ClassVar[str] = "running"
@@ -90,9 +89,6 @@ class RunningSpec(OperatorSpec):
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         return without(columns, gone - set(self.aggregates))
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         return RowsOfKey(doubt=None)

@@ -26,12 +26,10 @@ from rheos.core.operators.contract import (
     CommittingOperator,
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     Restored,
-    RowOrder,
+    RowSpec,
 )
-from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot
@@ -39,7 +37,7 @@ from rheos.core.redaction import redacted
 
 
 @dataclass(frozen=True)
-class SinkSpec(OperatorSpec):
+class SinkSpec(RowSpec):
     """Writes rows to a sink."""
 
     kind: ClassVar[str] = "sink"
@@ -56,12 +54,6 @@ class SinkSpec(OperatorSpec):
     @property
     def writes_to(self) -> Sink | None:
         return self.sink
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
-
-    def origin(self) -> Origin:
-        return OneRow()
 
     def summary(self) -> str:
         return f"writes {redacted(self.sink.describe())}"

@@ -66,15 +66,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_watermark
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.ahead_rows import AHEAD, AheadRows
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, RowSpec
 from rheos.core.operators.event_times import split_watermarks
 from rheos.core.operators.origins import NoRow, Origin
 from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
@@ -108,7 +100,7 @@ Read: TypeAlias = list[Out] | Pending | EndOfInput
 
 
 @dataclass(frozen=True)
-class SourceSpec(OperatorSpec):
+class SourceSpec(RowSpec):
     """Reads splits, stamps event time, generates watermarks."""
 
     kind: ClassVar[str] = "source"
@@ -150,9 +142,6 @@ class SourceSpec(OperatorSpec):
         value = TypeShape(name="source", label=self.source.positions())
         positions = StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)
         return {SPLITS: positions, **progress_shapes(self.watermark)}
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return NoRow()

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import without
-from rheos.core.operators.contract import Needed, Operator, OperatorContext, OperatorSpec, Out, RowOrder
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.protocol.elements import Batch
 
 
 @dataclass(frozen=True)
-class UnionSpec(OperatorSpec):
+class UnionSpec(RowSpec):
     """Rows of all inputs, which have one schema."""
 
     kind: ClassVar[str] = "union"
@@ -45,9 +45,6 @@ class UnionSpec(OperatorSpec):
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         return without(columns, gone)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.NONE
 
     def origin(self) -> Origin:
         return SameRow()

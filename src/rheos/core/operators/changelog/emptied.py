@@ -45,16 +45,8 @@ import pyarrow.compute as pc
 
 from rheos.core.graph.changelog import DELETE, OP, REJECTED, TRUNCATE, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.state.keys import Key, KeyCodec
@@ -66,7 +58,7 @@ SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)
-class EmptiedSpec(OperatorSpec):
+class EmptiedSpec(KeySpec):
     key: tuple[str, ...]
     """Primary key of the table."""
 
@@ -82,12 +74,6 @@ class EmptiedSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"the keys of a table by {', '.join(self.key)}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return RowsOfKey()
 
 
 class EmptiedOperator(KeyedStateOperator):

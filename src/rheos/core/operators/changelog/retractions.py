@@ -38,16 +38,8 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import canonical
 from rheos.core.operators.change_rows import table_columns
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.core.protocol.types import batch_of, rows_of
@@ -58,7 +50,7 @@ ROW = "row"
 
 
 @dataclass(frozen=True)
-class RetractionsSpec(OperatorSpec):
+class RetractionsSpec(KeySpec):
     kind: ClassVar[str] = "retractions"
     takes_changes: ClassVar[bool] = True
 
@@ -67,12 +59,6 @@ class RetractionsSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return {ROW: keyed_shape(ports[0], Holds.VALUE, row_shape(table_columns(ports[0].schema)))}
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return RowsOfKey()
 
 
 class RetractionsOperator(KeyedStateOperator):

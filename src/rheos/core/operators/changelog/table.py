@@ -49,15 +49,7 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
 from rheos.core.operators.change_rows import goes, was_not_there
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
-from rheos.core.operators.origins import Origin, RowsOfKey
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
@@ -90,7 +82,7 @@ Signs: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TableSpec(OperatorSpec):
+class TableSpec(KeySpec):
     aggregates: Mapping[str, Agg]
     of_changes: bool
     """Whether the input is a changelog that retracts rows."""
@@ -117,12 +109,6 @@ class TableSpec(OperatorSpec):
 
     def summary(self) -> str:
         return ", ".join(f"{name}={agg}" for name, agg in self.aggregates.items())
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return RowsOfKey()
 
 
 @dataclass(frozen=True)

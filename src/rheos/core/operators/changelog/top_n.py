@@ -42,16 +42,8 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangesOut, changes_out, row_shape
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.elements import Batch
@@ -72,7 +64,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TopNSpec(OperatorSpec):
+class TopNSpec(KeySpec):
     n: int
     by: str
     smallest: bool
@@ -94,12 +86,6 @@ class TopNSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"the {self.n} {'smallest' if self.smallest else 'largest'} by {self.by}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return RowsOfKey()
 
 
 class _TopN(KeyedStateOperator):

@@ -56,15 +56,7 @@ import pyarrow as pa
 from rheos.core.graph.changelog import DELETE, INSERT
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, was_not_there
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.table_side import TableSide
 from rheos.core.operators.origins import Origin, PairOfRows
@@ -108,7 +100,7 @@ class TableInput:
 
 
 @dataclass(frozen=True)
-class TableJoinSpec(OperatorSpec):
+class TableJoinSpec(KeySpec):
     """A join of all rows that exist at the same time."""
 
     how: str
@@ -136,9 +128,6 @@ class TableJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.how if self.ttl_ms is None else f"{self.how}, rows live for {self.ttl_ms} ms"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
         doubt = "rows of a table are found by their values, and may have come more than once"

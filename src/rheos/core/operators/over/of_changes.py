@@ -68,16 +68,8 @@ from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFO
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangesOut, row_shape
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.row_order import alike, row_order, value_order
@@ -91,7 +83,7 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class OverSpec(OperatorSpec):
+class OverSpec(KeySpec):
     columns: OverColumns
     frame: FrameSpec
     known_by: tuple[str, ...]
@@ -110,12 +102,6 @@ class OverSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"{self.columns} of {self.frame} by {self.columns.by}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return RowsOfKey()
 
 
 class OverOfChanges(KeyedStateOperator):
