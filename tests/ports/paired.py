@@ -17,8 +17,8 @@ import rheos as rh
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, OperatorSpec, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
-from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
@@ -73,8 +73,7 @@ class Paired(KeyedStateOperator):
             ],
             schema=output.type.schema,
         )
-        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
-        yield Out(with_hidden(shown, output.schema, *hidden))
+        yield Out(with_hidden(shown, output.schema, Hidden.of(batch)))
 
 
 def pair(

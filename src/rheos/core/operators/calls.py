@@ -12,12 +12,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rheos.core.errors import ProgramError, RheosError, StateAccessError, UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, OutputType
 from rheos.core.operators.records import (
+    NOTHING_HIDDEN,
+    Hidden,
+    Stamps,
     UserRaised,
     has_user_frames,
     is_single,
@@ -29,8 +31,6 @@ from rheos.core.operators.records import (
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.core.protocol.types import RecordCollector, TypeMismatch
 from rheos.core.shown import is_error, shown
-
-Stamps = npt.NDArray[np.int64]
 
 Process = Callable[[Any, Any], Any]
 """A method of the user's function that is called for a row, with the context."""
@@ -111,11 +111,11 @@ class Calls:
         self.watermark_ms = MIN_TIMESTAMP_MS
         self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
         self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in side_outputs}
-        self._begin((), (), None, None, None)
+        self._begin((), ())
 
     def reached_ms(self, call: int) -> int:
         """The watermark as of a call."""
-        reached = self._reached
+        reached = self._hidden.reached
         if reached is None or call >= len(reached):
             return self.watermark_ms
         return max(self.watermark_ms, int(reached[call]))
@@ -125,14 +125,11 @@ class Calls:
         process: Process,
         context: ContextWithoutKey,
         rows: Sequence[Any],
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
+        hidden: Hidden,
     ) -> Iterator[Out]:
-        """Calls `process` for each row. `marks` are the watermarks of splits that outputs inherit;
-        `reached` is the watermark that was reached before each row."""
-        self._begin((), rows, stamps, marks, reached)
-        yield from self._process_without_key(process, context, rows, stamps)
+        """Call `process` for each row."""
+        self._begin((), rows, hidden)
+        yield from self._process_without_key(process, context, rows, hidden.stamps)
         yield from self._flush()
 
     def _process_without_key(
@@ -185,16 +182,8 @@ class Calls:
 
     # --- outputs ----------------------------------------------------------------------------------
 
-    def _begin(
-        self,
-        keys: Sequence[Any],
-        rows: Sequence[Any],
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> None:
-        self._keys, self._rows = keys, rows
-        self._stamps, self._marks, self._reached = stamps, marks, reached
+    def _begin(self, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden = NOTHING_HIDDEN) -> None:
+        self._keys, self._rows, self._hidden = keys, rows, hidden
         self._has_event_time = True
         """Whether the timestamps of calls are of event time: those of timers by the clock are not."""
         self._fired: list[tuple[int, Any]] = []
@@ -227,7 +216,7 @@ class Calls:
         calls = np.array(pending.calls, np.int64)
         inherited = self._inherited(calls)
         assert pending.schema is not None
-        if inherited[0] is None and TS in pending.schema.names:
+        if inherited.stamps is None and TS in pending.schema.names:
             raise self._untimed(pending.calls[0])
         for start in range(0, len(calls), self.ctx.batch_rows):
             span = slice(start, start + self.ctx.batch_rows)
@@ -236,19 +225,21 @@ class Calls:
             except TypeMismatch as mismatch:
                 record, key = self._cause(pending.calls[start + mismatch.index])
                 raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
-            hidden = (None if of is None else of[span] for of in inherited)
-            yield Out(with_hidden(batch, pending.schema, *hidden), pending.tag)
+            yield Out(with_hidden(batch, pending.schema, inherited.at(span)), pending.tag)
 
-    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None, Stamps | None]:
-        """For the calls: their timestamps, the watermarks of their splits, and what the stream had
-        reached. A timer is of no split; it fires as the watermark passes it."""
-        stamps, marks, reached = self._stamps, self._marks, self._reached
-        if self._fired:
+    def _inherited(self, calls: Stamps) -> Hidden:
+        """Return the hidden columns of what calls emit. A timer is of no split; it fires as the
+        watermark passes it."""
+        if not self._fired:
+            hidden = self._hidden
+        else:
+            stamps, marks, reached = self._hidden
             timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
             stamps = _then(stamps, timers)
             marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
             reached = None if reached is None else _then(reached, timers - 1)
-        return _at(calls, stamps), _at(calls, marks), _at(calls, reached)
+            hidden = Hidden(stamps, marks, reached)
+        return hidden.at(calls)
 
     def _untimed(self, call: int) -> RheosError:
         return UserFunctionError(
@@ -271,7 +262,3 @@ class Calls:
 
 def _then(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
     return of_timers if of_rows is None else np.concatenate([of_rows, of_timers])
-
-
-def _at(calls: Stamps, of_all: Stamps | None) -> Stamps | None:
-    return None if of_all is None else of_all[calls]

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rheos.core.graph.state import keyed_declarations
-from rheos.core.operators.calls import Stamps
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import with_hidden
+from rheos.core.operators.records import Hidden, Stamps, with_hidden
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.columnar.state import columnar_state
@@ -40,9 +39,7 @@ class Delivery:
 
     batch: Batch
     slots: Slots
-    stamps: Stamps | None
-    marks: Stamps | None
-    reached: Stamps | None
+    hidden: Hidden
     event_times: Stamps | None
     """Event times of the calls for rows, if state expires by them."""
 
@@ -58,6 +55,12 @@ class DueTimers:
     slots: Slots
     event_times: Stamps | None
     """Event times of the calls for timers, if state expires by them."""
+
+    def hidden(self) -> Hidden:
+        """Return the hidden columns of what the calls emit. A timer is of no split; it fires as the
+        watermark passes it."""
+        marks = np.full(len(self.times), MIN_TIMESTAMP_MS, np.int64)
+        return Hidden(self.times, marks, self.times - 1)
 
 
 class ColumnarCore(ProcessCore):
@@ -103,22 +106,15 @@ class ColumnarCore(ProcessCore):
 
     # --- calls ----------------------------------------------------------------------------------------
 
-    def deliver_batch(
-        self,
-        port: int,
-        batch: Batch,
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> Iterator[Out]:
-        start, rows = 0, batch.num_rows
+    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+        start, rows, reached = 0, batch.num_rows, hidden.reached
         if not rows:
             return
         try:
             slots = self.state.enter([batch.column(name) for name in self.port.keys])
         except NullKeyError as error:
             raise error.located_in(batch, self.port.keys, self.port.keyed_at) from None
-        delivery = Delivery(batch, slots, stamps, marks, reached, self._event_times(stamps, reached))
+        delivery = Delivery(batch, slots, hidden, self._event_times(hidden.stamps, reached))
         queue = self.timers.event
         while start < rows:
             stop = rows
@@ -189,15 +185,8 @@ class ColumnarCore(ProcessCore):
 
     # --- outputs --------------------------------------------------------------------------------------
 
-    def _batches(
-        self,
-        tag: str,
-        shown: Batch,
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> Iterator[Out]:
-        """The visible columns of an output that someone reads, with the hidden ones, in batches."""
-        whole = with_hidden(shown, self.ctx.outputs[tag].schema, stamps, marks, reached)
+    def _batches(self, tag: str, shown: Batch, hidden: Hidden) -> Iterator[Out]:
+        """Yield an output that someone reads, with its hidden columns, in batches."""
+        whole = with_hidden(shown, self.ctx.outputs[tag].schema, hidden)
         for start in range(0, whole.num_rows, self.ctx.batch_rows):
             yield Out(whole.slice(start, self.ctx.batch_rows), tag)

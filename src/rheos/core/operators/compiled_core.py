@@ -79,10 +79,10 @@ from rheos.core.compiler.values import Emitted, Kind
 from rheos.core.compiler.writer import OutputColumns, Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.calls import Stamps
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType, Restored
+from rheos.core.operators.records import Hidden, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.shown import shown
@@ -123,7 +123,7 @@ class CompiledCore(ColumnarCore):
     # --- calls ----------------------------------------------------------------------------------------
 
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
-        batch, reached, stamps = delivery.batch, delivery.reached, delivery.stamps
+        batch, (stamps, _, reached) = delivery.batch, delivery.hidden
         running = self._loops["rows"]
         inputs = _Inputs(self, batch, delivery.slots)
         if stamps is None:
@@ -135,8 +135,7 @@ class CompiledCore(ColumnarCore):
             row = rows_of(batch.slice(running.next, 1), self._record)[0]
             raise self._failure(running, row, delivery.slots[running.next])
         self._change_timers(running, made)
-        hidden = delivery.stamps, delivery.marks, delivery.reached
-        yield from self._emitted(running, made, batch, hidden)
+        yield from self._emitted(running, made, batch, delivery.hidden)
         return running.next
 
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
@@ -144,14 +143,14 @@ class CompiledCore(ColumnarCore):
         if running is None:
             return len(due.timers)
         inputs = _Inputs(self, None, due.slots)
-        reached = due.times - 1
-        made = running.run(inputs, 0, len(due.timers), self, due.until_ms, due.times, reached)
+        hidden = due.hidden()
+        assert hidden.reached is not None
+        made = running.run(inputs, 0, len(due.timers), self, due.until_ms, due.times, hidden.reached)
         if running.failed:
             fired = FiredTimer(due.timers[running.next][0])
             raise self._failure(running, fired, due.slots[running.next])
         self._change_timers(running, made)
-        marks = np.full(len(due.times), MIN_TIMESTAMP_MS, np.int64)
-        yield from self._emitted(running, made, None, (due.times, marks, reached))
+        yield from self._emitted(running, made, None, hidden)
         return running.next
 
     def _change_timers(self, running: _Running, made: Filled) -> None:
@@ -181,11 +180,7 @@ class CompiledCore(ColumnarCore):
     # --- outputs --------------------------------------------------------------------------------------
 
     def _emitted(
-        self,
-        running: _Running,
-        made: Filled,
-        batch: Batch | None,
-        hidden: tuple[Stamps | None, Stamps | None, Stamps | None],
+        self, running: _Running, made: Filled, batch: Batch | None, hidden: Hidden
     ) -> Iterator[Out]:
         by_tag: dict[str, list[tuple[Stamps, Stamps, Batch]]] = {}
         for output, count in zip(running.loop.outputs, running.counts, strict=True):
@@ -202,8 +197,7 @@ class CompiledCore(ColumnarCore):
                 place = np.argsort(orders)
                 calls = np.concatenate([part[1] for part in parts])[place]
                 columns = pa.concat_batches([part[2] for part in parts]).take(pa.array(place))
-            inherited = (None if each is None else each[calls] for each in hidden)
-            yield from self._batches(tag, columns, *inherited)
+            yield from self._batches(tag, columns, hidden.at(calls))
 
     def _columns(
         self,

@@ -15,11 +15,11 @@ import numpy as np
 
 from rheos.core.graph.state import bind, keyed_declarations
 from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS
-from rheos.core.operators.calls import Calls, Process, Stamps, Timer
+from rheos.core.operators.calls import Calls, Process, Timer
 from rheos.core.operators.contract import OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import declared_shape, keyed_shape, make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import UserRaised, hidden_column
+from rheos.core.operators.records import Hidden, Stamps, UserRaised, hidden_column
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.types import rows_of
@@ -113,32 +113,18 @@ class KeyedCore(Calls, ProcessCore):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def deliver_batch(
-        self,
-        port: int,
-        batch: Batch,
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> Iterator[Out]:
-        """Calls the method of the port for each row; see `deliver`."""
+    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+        """Call the method of the port for each row; see `deliver`."""
         keys, rows = self.codecs[port].of(batch), rows_of(batch, self.records[port])
-        return self.deliver(self.methods[port], keys, rows, stamps, marks, reached)
+        return self.deliver(self.methods[port], keys, rows, hidden)
 
     def deliver(
-        self,
-        process: Process,
-        keys: Sequence[Any],
-        rows: Sequence[Any],
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
+        self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden
     ) -> Iterator[Out]:
-        """Calls `process`, a method of the function, for each row. `marks` are the watermarks of splits
-        that outputs inherit; `reached`, which never falls, is the watermark that was reached before
-        each row: it finds the event-time timers up to there fired.
-        """
-        self._begin(keys, rows, stamps, marks, reached)
+        """Call `process`, a method of the function, for each row, with the event-time timers that are
+        due before it."""
+        self._begin(keys, rows, hidden)
+        stamps, reached = hidden.stamps, hidden.reached
         last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
         self.timers.expect(last_ms)
         times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
@@ -176,15 +162,15 @@ class KeyedCore(Calls, ProcessCore):
             process,
             list(map(keys.__getitem__, places)),
             list(map(rows.__getitem__, places)),
-            stamps,
-            np.concatenate(marks)[order] if len(marks) == len(due) else None,
-            stamps - 1,
+            Hidden(
+                stamps, np.concatenate(marks)[order] if len(marks) == len(due) else None, stamps - 1
+            ),
         )
 
     def event_time_ms(self) -> int:
         """The event time of the current call: the timestamp of its row or timer, and never before what
         the stream had reached by the row. It does not depend on how rows travel."""
-        context, reached = self.context, self._reached
+        context, reached = self.context, self._hidden.reached
         floor = context.passed_ms
         if reached is not None and context.call < len(reached):
             floor = max(floor, reached.item(context.call))
@@ -210,7 +196,8 @@ class KeyedCore(Calls, ProcessCore):
         context = self.context
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
-        passed = _nothing_passed if self._reached is None else self._reached.item
+        reached = self._hidden.reached
+        passed = _nothing_passed if reached is None else reached.item
         timers, heap = self.timers, self.timers.event.heap
         row = result = output = None
         try:
@@ -241,13 +228,13 @@ class KeyedCore(Calls, ProcessCore):
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         """Fires what is due at or before `until_ms`, what these register included."""
-        self._begin((), (), None, None, None)
+        self._begin((), ())
         yield from self._fire(self.timers.event, until_ms)
         self._passed(until_ms)
         yield from self._flush()
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
-        self._begin((), (), None, None, None)
+        self._begin((), ())
         self._has_event_time = False
         yield from self._fire(self.timers.processing, until_ms)
         yield from self._flush()

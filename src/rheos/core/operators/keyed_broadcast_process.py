@@ -56,9 +56,9 @@ from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Ou
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.records import hidden_column
+from rheos.core.operators.records import Hidden
 from rheos.core.operators.rows_by_time import rows_by_time
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.elements import SWM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -124,9 +124,8 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
             yield from super().on_rows(port, batch)
             return
         rows = rows_of(batch, self._record)
-        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
         self._states.set_writable(True)
-        yield from self._core.deliver_without_key(self._process, self._context, rows, *hidden)
+        yield from self._core.deliver_without_key(self._process, self._context, rows, Hidden.of(batch))
         self._states.set_writable(False)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:

@@ -8,9 +8,9 @@ from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.keyed import KeyedCore
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import hidden_column
+from rheos.core.operators.records import Hidden, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.elements import TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 
@@ -47,8 +47,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
             batch = yield from self._waiting.in_time(port, batch)
             self._waiting.add(port, batch)
             return
-        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
-        yield from self._core.deliver_batch(port, batch, *hidden)
+        yield from self._core.deliver_batch(port, batch, Hidden.of(batch))
 
     def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
         """Calls for rows that have waited: by port, in their order."""
@@ -56,7 +55,8 @@ class KeyedFunctionOperator(KeyedStateOperator):
         if len(due) == 1:
             [(port, batch)] = due
             stamps = batch.column(TS).to_numpy()
-            yield from core.deliver_batch(port, batch, stamps, hidden_column(batch, WM), stamps - 1)
+            hidden = Hidden(stamps, hidden_column(batch, WM), stamps - 1)
+            yield from core.deliver_batch(port, batch, hidden)
         elif due:
             assert isinstance(core, KeyedCore), "only it takes rows of several ports"
             yield from core.deliver_merged(due)

@@ -7,15 +7,15 @@ as `late_purged` besides.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.records import hidden_column, with_hidden
-from rheos.core.protocol.elements import SWM, TS, WM, Batch, strip_hidden
+from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.protocol.elements import TS, WM, Batch, strip_hidden
 
 LATE = "late"
 """The side output of late rows."""
@@ -33,13 +33,22 @@ def not_late(
     late = own | passed
     if not late.any():
         return batch
-    ctx.count("late", int(late.sum()))
-    purged = int((late & ~own).sum())
+    count_late(ctx, int(late.sum()), int((late & ~own).sum()))
+    yield from emit_late(ctx, tag, batch.filter(pa.array(late)))
+    return batch.filter(pa.array(~late))
+
+
+def count_late(ctx: OperatorContext, late: int, purged: int) -> None:
+    """Count late rows. Only the watermark of the operator had passed `purged` of them."""
+    ctx.count("late", late)
     if purged:
         ctx.count("late_purged", purged)
-    output = ctx.outputs.get(tag)
-    if output is not None:
-        rows = batch.filter(pa.array(late))
-        hidden = (hidden_column(rows, name) for name in (TS, WM, SWM))
-        yield Out(with_hidden(strip_hidden(rows), output.schema, *hidden), tag)
-    return batch.filter(pa.array(~late))
+
+
+def emit_late(ctx: OperatorContext, tag: str | None, late: Batch) -> Iterator[Out]:
+    """Emit late rows, if the program reads them."""
+    output = None if tag is None else ctx.outputs.get(tag)
+    if tag is not None and output is not None:
+        whole = with_hidden(strip_hidden(late), output.schema, Hidden.of(late))
+        for begin in range(0, whole.num_rows, ctx.batch_rows):
+            yield Out(whole.slice(begin, ctx.batch_rows), tag)

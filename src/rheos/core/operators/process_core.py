@@ -10,9 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rheos.core.operators.calls import Stamps
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.records import call_user
+from rheos.core.operators.records import Hidden, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.protocol.elements import Batch
 from rheos.core.state.backend import KeyedStateBackend
@@ -60,17 +59,9 @@ class ProcessCore(ABC):
         """Forgets all keys; the watermark starts over."""
 
     @abstractmethod
-    def deliver_batch(
-        self,
-        port: int,
-        batch: Batch,
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> Iterator[Out]:
-        """Calls the function for the rows of a keyed port. `stamps` are their event times. `marks` are
-        the watermarks of splits that outputs inherit; `reached`, which never falls, is the watermark
-        that was reached before each row: it finds the event-time timers up to there fired."""
+    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+        """Call the function for the rows of a keyed port. Before the call for a row, the event-time
+        timers up to the watermark that the stream had reached have fired."""
 
     @abstractmethod
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:

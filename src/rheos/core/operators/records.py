@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ from rheos.core.shown import is_error, named_error, shown, traceback_of
 UserRaised = (Exception, SystemExit)
 """What a call of the user's function may raise. `sys.exit()` would end the worker without a message,
 and the job would restart without end."""
+
+Stamps: TypeAlias = npt.NDArray[np.int64]
 
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -178,18 +180,36 @@ def check_kept(
     )
 
 
-def with_hidden(
-    batch: Batch,
-    schema: pa.Schema,
-    timestamps: npt.NDArray[np.int64] | None,
-    watermarks: npt.NDArray[np.int64] | None,
-    reached: npt.NDArray[np.int64] | None = None,
-) -> Batch:
-    """The batch with the hidden columns that `schema` asks for.
+class Hidden(NamedTuple):
+    """The hidden columns of rows; None for a column that the stream does not have."""
 
-    No `watermarks` of splits means the least. Where it is not said what the stream had `reached`, the
-    rows come in the order of their timestamps, as the watermark advances: it was just behind each.
+    stamps: Stamps | None = None
+    """Event times."""
+    marks: Stamps | None = None
+    """Watermarks of the splits of the rows, which outputs inherit."""
+    reached: Stamps | None = None
+    """Watermark of the stream before each row. It never falls."""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Hidden:
+        """Return the hidden columns of a batch."""
+        return cls(*(hidden_column(batch, name) for name in (TS, WM, SWM)))
+
+    def at(self, rows: Any) -> Hidden:
+        """Return the columns of some rows, by their positions or as a slice."""
+        return Hidden(*(None if column is None else column[rows] for column in self))
+
+
+NOTHING_HIDDEN = Hidden()
+
+
+def with_hidden(batch: Batch, schema: pa.Schema, hidden: Hidden) -> Batch:
+    """Return the batch with the hidden columns that `schema` has.
+
+    Without marks, the rows have the least watermark. If `hidden` does not have what the stream had
+    reached, rows are sent as the watermark advances: it was just before the timestamp of each.
     """
+    timestamps, watermarks, reached = hidden
     columns = list(batch.columns)
     if TS in schema.names:
         assert timestamps is not None, "a stream with event time has timestamps"

@@ -32,8 +32,8 @@ from rheos.core.graph.types import canonical
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.origins import Origin, RowsOfKey
-from rheos.core.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
-from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
+from rheos.core.operators.records import Hidden, UserRaised, user_error, with_hidden, wrong_type
+from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.core.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.core.state.describe import type_shape
@@ -108,8 +108,7 @@ class ReduceOperator(KeyedStateOperator):
                 at = error.index
                 raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
             schema = self.ctx.outputs[MAIN].schema
-            hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
-            yield Out(with_hidden(shown, schema, *hidden))
+            yield Out(with_hidden(shown, schema, Hidden.of(batch)))
         made.clear()
 
     def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from rheos.core.operators.calls import Calls, ContextWithoutKey, Process
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.records import call_user, hidden_column
+from rheos.core.operators.records import Hidden, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.protocol.types import rows_of
@@ -67,9 +67,8 @@ class UnkeyedFunctionOperator(Operator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         process, record = self._takes[port]
         rows = rows_of(batch, record)
-        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
         self._states.set_writable(self.ctx.ports[port].broadcast)
-        yield from self._calls.deliver_without_key(process, self._context, rows, *hidden)
+        yield from self._calls.deliver_without_key(process, self._context, rows, Hidden.of(batch))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._calls.watermark_ms = max(self._calls.watermark_ms, timestamp_ms)

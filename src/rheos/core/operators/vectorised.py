@@ -71,12 +71,11 @@ import pyarrow as pa
 from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.core.graph.batch_functions import Emit
 from rheos.core.operators.batch_state import RowKeys, RowState
-from rheos.core.operators.calls import Stamps
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.records import UserRaised, user_error
+from rheos.core.operators.records import NOTHING_HIDDEN, Hidden, UserRaised, user_error
 from rheos.core.operators.returned_columns import given_columns
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
+from rheos.core.protocol.elements import strip_hidden, visible
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.shown import shown
@@ -96,19 +95,18 @@ class BatchCore(ColumnarCore):
 
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
         span = slice(start, stop)
-        stamps, marks, reached, event_times = (
-            None if column is None else column[span]
-            for column in (delivery.stamps, delivery.marks, delivery.reached, delivery.event_times)
-        )
+        hidden, event_times = delivery.hidden.at(span), delivery.event_times
+        if event_times is not None:
+            event_times = event_times[span]
         batch = strip_hidden(delivery.batch).slice(start, stop - start)
-        if reached is not None:
-            self.watermark_ms = max(self.watermark_ms, int(reached[0]))
-        keys = RowKeys(self.state, delivery.slots[span], stamps, self.port.keys, event_times)
+        if hidden.reached is not None:
+            self.watermark_ms = max(self.watermark_ms, int(hidden.reached[0]))
+        keys = RowKeys(self.state, delivery.slots[span], hidden.stamps, self.port.keys, event_times)
         try:
             handed = batch if self.function.form == "arrow" else polars_frame(batch)
             given = self.function.process_batch(keys, handed, self._handed)
             for emit in _each(given):
-                yield from self._emitted(emit, len(keys), stamps, marks, reached)
+                yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = shown_record(batch, 0)
             raise self._raised(error, f"one of {len(keys)}, of which the first is {first}") from error
@@ -116,11 +114,11 @@ class BatchCore(ColumnarCore):
 
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
         keys = RowKeys(self.state, due.slots, due.times, self.port.keys, due.event_times)
-        marks = np.full(len(due.times), MIN_TIMESTAMP_MS, np.int64)
+        hidden = due.hidden()
         try:
             given = self.function.on_timers(keys, due.times, self._handed)
             for emit in _each(given):
-                yield from self._emitted(emit, len(keys), due.times, marks, due.times - 1)
+                yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = f"Timer(timestamp_ms={due.timers[0][0]}) of key {shown(due.timers[0][1])}"
             raise self._raised(error, f"one of {len(keys)}, of which the first is {first}") from error
@@ -133,14 +131,7 @@ class BatchCore(ColumnarCore):
 
     # --- outputs --------------------------------------------------------------------------------------
 
-    def _emitted(
-        self,
-        emit: Emit[Any],
-        count: int,
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> Iterator[Out]:
+    def _emitted(self, emit: Emit[Any], count: int, hidden: Hidden) -> Iterator[Out]:
         if not isinstance(emit, Emit):
             raise self._failed(
                 f"{self._name} gave {type(emit).__name__}, where it should yield rh.Emit: "
@@ -164,11 +155,7 @@ class BatchCore(ColumnarCore):
         timed = len(output.schema) > len(declared_columns)
         # Checked also without event time: rows= is wrong there, too.
         rows = self._rows_of(emit, made.num_rows, count) if timed or emit.rows is not None else None
-        if not timed:
-            yield from self._batches(emit.tag, made, None, None, None)
-            return
-        hidden = (None if column is None else column[rows] for column in (stamps, marks, reached))
-        yield from self._batches(emit.tag, made, *hidden)
+        yield from self._batches(emit.tag, made, hidden.at(rows) if timed else NOTHING_HIDDEN)
 
     def _table(self, emit: Emit[Any]) -> pa.Table:
         try:

@@ -57,6 +57,7 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.late import LATE, emit_late
 from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.running import STATE, RunningStateOperator
@@ -70,7 +71,6 @@ from rheos.core.state.key_groups import refuse_null_keys
 
 Keep = Literal["first", "last"]
 
-LATE = "late"
 FORGOTTEN = "forgotten"
 """Name of the state with the time of each key group, up to which its keys were dropped."""
 _UNTIL = "until"
@@ -160,9 +160,7 @@ class DedupOperator(RunningStateOperator):
         for name, rows in (("late", late), ("late_purged", passed & ~late)):
             if rows.any():
                 self.ctx.count(name, int(rows.sum()))
-        output = self.ctx.outputs.get(LATE)
-        if output is not None:
-            yield Out(batch.filter(pa.array(passed)).select(output.schema.names), LATE)
+        yield from emit_late(self.ctx, LATE, batch.filter(pa.array(passed)))
         return batch.filter(pa.array(~passed))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:

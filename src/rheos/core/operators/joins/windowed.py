@@ -65,14 +65,14 @@ from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.origins import Origin, PairOfRows
-from rheos.core.operators.records import hidden_column, with_hidden
+from rheos.core.operators.records import Hidden, with_hidden
 from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.process import WindowRowsOperator
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.states import window_states
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.operators.window.windowed import WindowOperator
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.protocol.elements import SWM, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -191,10 +191,9 @@ def late_sides(ctx: OperatorContext, united: UnitedRows, late: Batch) -> Iterato
         if output is None or not of_port.any():
             continue
         rows = late.filter(pa.array(of_port))
-        hidden = (hidden_column(rows, name) for name in (TS, WM))
         side = united.side(port, rows)
         shown = pa.RecordBatch.from_arrays(side.columns, schema=output.type.schema)
-        yield Out(with_hidden(shown, output.schema, *hidden), LATE_OF_TWO[port])
+        yield Out(with_hidden(shown, output.schema, Hidden.of(rows)), LATE_OF_TWO[port])
 
 
 class _PairsOfWindows(WindowRowsOperator):

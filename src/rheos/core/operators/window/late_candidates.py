@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.operators.contract import PortType
-from rheos.core.operators.records import hidden_column, with_hidden
+from rheos.core.operators.records import Hidden, hidden_column, with_hidden
 from rheos.core.operators.window.contract import Assigned, MergingWindows
 from rheos.core.operators.window.frames import frame_of, key_names, paned
 from rheos.core.operators.window.layout import PaneLayout
@@ -106,5 +106,5 @@ class LateCandidates:
                 yield Decided(self._batch(rows.filter(pl.Series(~taken_up))), None, purged)
 
     def _batch(self, rows: pl.DataFrame) -> Batch:
-        hidden = (rows[name].to_numpy() for name in (TIME, _WM))
-        return with_hidden(self._rows.batch(rows), self._schema, *hidden)
+        hidden = Hidden(*(rows[name].to_numpy() for name in (TIME, _WM)))
+        return with_hidden(self._rows.batch(rows), self._schema, hidden)

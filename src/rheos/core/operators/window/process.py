@@ -43,7 +43,14 @@ from rheos.core.errors import RheosError
 from rheos.core.graph.functions import TimeWindow
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.records import UserRaised, not_iterable, user_error, with_hidden, wrong_type
+from rheos.core.operators.records import (
+    Hidden,
+    UserRaised,
+    not_iterable,
+    user_error,
+    with_hidden,
+    wrong_type,
+)
 from rheos.core.operators.window.contract import Assigned
 from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.layout import PaneLayout
@@ -229,7 +236,7 @@ class _Pending:
         counts = np.diff([*self._starts, len(self._outputs)])
         ends = np.array([window.end_ms for _, window, *_ in self._calls], dtype=np.int64)
         self._outputs, self._starts, self._calls = [], [0], self._calls[-1:]
-        yield Out(with_hidden(batch, self._schema, np.repeat(ends - 1, counts), None))
+        yield Out(with_hidden(batch, self._schema, Hidden(np.repeat(ends - 1, counts))))
 
     def located(self, error: RheosError, call: int = -1) -> RheosError:
         """The error of a call, with its window and what its records look like."""

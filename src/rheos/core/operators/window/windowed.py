@@ -33,7 +33,7 @@ import pyarrow as pa
 from rheos.core.errors import UnrestorableError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.records import hidden_column, with_hidden
+from rheos.core.operators.late import count_late, emit_late
 from rheos.core.operators.window.contract import Assigned, Mask
 from rheos.core.operators.window.families import family_of
 from rheos.core.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
@@ -44,7 +44,7 @@ from rheos.core.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.core.operators.window.pending_rows import PendingRows
 from rheos.core.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.core.operators.window.trigger import Firing
-from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.core.state.key_groups import key_groups, refuse_null_keys
@@ -220,20 +220,12 @@ class WindowOperator(Operator):
         refuse_null_keys(batch, port.keys, port.keyed_at)
 
     def _count_late(self, late: Batch, purged: int) -> None:
-        self.ctx.count("late", late.num_rows)
-        if purged:
-            self.ctx.count("late_purged", purged)
+        count_late(self.ctx, late.num_rows, purged)
 
     def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
         """Count late rows, and emit them if the program has an output for them."""
         self._count_late(late, purged)
-        tag = self._spec.late_tag
-        if tag is None or tag not in self.ctx.outputs:
-            return
-        hidden = hidden_column(late, TS), hidden_column(late, WM)
-        batch = with_hidden(strip_hidden(late), self.ctx.outputs[tag].schema, *hidden)
-        for begin in range(0, batch.num_rows, self.ctx.batch_rows):
-            yield Out(batch.slice(begin, self.ctx.batch_rows), tag)
+        yield from emit_late(self.ctx, self._spec.late_tag, late)
 
     # --- windows --------------------------------------------------------------------------------------
 

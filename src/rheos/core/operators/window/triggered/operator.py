@@ -17,7 +17,8 @@ from rheos.core.graph.functions import WindowFunction
 from rheos.core.graph.state import Time
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import KeyedStateOperator, make_backend
-from rheos.core.operators.records import UserRaised, hidden_column, with_hidden
+from rheos.core.operators.late import LATE, count_late, emit_late
+from rheos.core.operators.records import UserRaised, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime
 from rheos.core.operators.window.contract import Ints
 from rheos.core.operators.window.triggered.assigning import RowsGiven, UserAssigning, assigning_of
@@ -32,7 +33,7 @@ from rheos.core.operators.window.triggered.results import (
     located,
 )
 from rheos.core.operators.window.triggered.trigger_state import bound
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, strip_hidden
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import rows_of
 from rheos.core.shown import shown
 from rheos.core.state.keys import KeyCodec, windowed_codec
@@ -41,8 +42,6 @@ from rheos.core.state.timers import TimerQueue
 
 if TYPE_CHECKING:
     from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
-
-LATE = "late"
 
 
 class TriggeredWindowOperator(KeyedStateOperator):
@@ -179,14 +178,8 @@ class TriggeredWindowOperator(KeyedStateOperator):
 
     def _divert(self, batch: Batch, late: Ints, purged: int) -> Iterator[Out]:
         """Count late rows, and emit them if the program has an output for them."""
-        self.ctx.count("late", len(late))
-        if purged:
-            self.ctx.count("late_purged", purged)
-        output = self.ctx.outputs.get(LATE)
-        if output is not None:
-            rows = batch.take(pa.array(late))
-            hidden = (hidden_column(rows, name) for name in (TS, WM, SWM))
-            yield Out(with_hidden(strip_hidden(rows), output.schema, *hidden), LATE)
+        count_late(self.ctx, len(late), purged)
+        yield from emit_late(self.ctx, LATE, batch.take(pa.array(late)))
 
     # --- timers -----------------------------------------------------------------------------------
 

@@ -20,7 +20,14 @@ from rheos.core.graph.functions import TimeWindow
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.window_functions import GLOBAL, Element
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.records import is_single, not_iterable, user_error, with_hidden, wrong_type
+from rheos.core.operators.records import (
+    Hidden,
+    is_single,
+    not_iterable,
+    user_error,
+    with_hidden,
+    wrong_type,
+)
 from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import Assigned
 from rheos.core.operators.window.frames import frame_of, key_names
@@ -71,12 +78,11 @@ class WindowResults(ABC):
         if TS in schema.names:
             times = np.array([one.timestamp for one in fired], np.int64)
         marks = np.array([one.mark for one in fired], np.int64)
-        reached = np.array([one.reached for one in fired], np.int64)
+        hidden = Hidden(times, marks, np.array([one.reached for one in fired], np.int64))
         for begin in range(0, batch.num_rows, self.ctx.batch_rows):
             span = slice(begin, begin + self.ctx.batch_rows)
-            of = None if times is None else times[span]
             rows = batch.slice(begin, self.ctx.batch_rows)
-            yield Out(with_hidden(rows, schema, of, marks[span], reached[span]))
+            yield Out(with_hidden(rows, schema, hidden.at(span)))
 
 
 class FunctionResults(WindowResults):
