@@ -28,6 +28,7 @@ from tests.equivalence.corpus.changes import in_the_end
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View
 from tests.equivalence.corpus.sessions import by_session
+from tests.equivalence.printed import captured
 
 ROOT = Path(__file__).parents[2]
 AS_WRITTEN = "<!-- runs: as written -->"
@@ -36,6 +37,7 @@ BLOCK = re.compile(rf"^({AS_WRITTEN}\n)?```python\n(.*?)^```$", re.MULTILINE | r
 RUNTIMES = ("simulated", "continuous", "batch")
 
 ELSEWHERE = {
+    "docs/quickstart.md": "it is a walk: tests/docs/test_quickstart.py runs it, step by step",
     "docs/operating.md": "its jobs never end and are about one runtime: tests/docs/test_operating.py "
     "walks through it and checks every row",
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
@@ -86,9 +88,9 @@ class Ran:
     collected: Mapping[str, pa.Table]
 
 
-def run(page: str, runtime: str) -> list[Ran]:
+def run(page: str, runtime: str, printed: list[str] | None = None) -> list[Ran]:
     """Runs the page in the working directory. Blocks that are about one runtime run where the others
-    are simulated, on the runtime that they name."""
+    are simulated, on the runtime that they name. `printed` receives the output of each block."""
     ran: list[Ran] = []
     execute = rh.Environment.execute
 
@@ -106,7 +108,7 @@ def run(page: str, runtime: str) -> list[Ran]:
             # Empty lines above it: so errors name the line of the page.
             code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
             chosen = from_command({"runtime": None if block.as_written else runtime}, OPTIONS)
-            with applied(Overrides((chosen,))):
+            with applied(Overrides((chosen,))), captured([] if printed is None else printed):
                 exec(code, names)
     return ran
 
@@ -147,19 +149,10 @@ def files_in(folder: Path) -> pa.Table:
 
 
 def readme() -> dict[str, Wanted]:
-    i = pl.int_range(600, eager=True).alias("i")
-    visits = pl.DataFrame({"i": i}).select(
-        "i",
-        country=pl.when(pl.col("i") % 3 > 0).then(pl.lit("NL")).otherwise(pl.lit("BE")),
-        user=pl.col("i") % 50,
-        window_start=datetime(2026, 1, 1, tzinfo=UTC) + pl.duration(minutes=pl.col("i") // 60),
-    )
-    per_minute = visits.group_by("country", "window_start").agg(
-        window_end=pl.col("window_start").first() + timedelta(minutes=1),
-        visits=pl.len().cast(pl.Int64),
-        visitors=pl.col("user").n_unique().cast(pl.Int64),
-    )
-    return {"visits": Wanted({"per minute": per_minute})}
+    """The click at second 50 comes after one at 130, 30 s of which have passed the first minute."""
+    minutes = [("home", 0, 2), ("cart", 0, 1), ("help", 1, 1), ("cart", 2, 1)]
+    found = [result(["page"], (page, minute * 60_000), 60_000, clicks=n) for page, minute, n in minutes]
+    return {"clicks": Wanted({"per minute": found, "late": [{"page": "home", "at": 50_000}]})}
 
 
 # --- docs/guide.md -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from tests.equivalence import pages
 from tests.equivalence.compare import difference
 from tests.equivalence.corpus.program import Golden, View
+from tests.equivalence.printed import outputs_of, with_outputs
 
 ON_SPARK = {"README.md", "docs/guide.md"}
 """In every run. The others are simulated in every run, and the corpus has programs of their kind."""
@@ -32,7 +33,8 @@ def test_the_jobs_of_a_page_find_their_goldens(
     page: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = pages.run(page, runtime)
+    printed: list[str] = []
+    ran = pages.run(page, runtime, printed)
     wanted = {
         job: of
         for job, of in pages.GOLDENS[page]().items()
@@ -62,6 +64,9 @@ def test_the_jobs_of_a_page_find_their_goldens(
         what = difference(pages.files_in(tmp_path / folder), golden, view)
         wrong += [] if what is None else [f"{folder}: {what}"]
     assert not wrong, "\n".join(wrong)
+    if runtime == "simulated" and outputs_of(pages.ROOT / page):
+        text = (pages.ROOT / page).read_text()
+        assert text == with_outputs(text, printed), "write it: python -m tests.equivalence.printed"
 
 
 def test_every_page_with_programs_is_in_the_corpus_or_says_why_not() -> None:

@@ -594,7 +594,9 @@ def dashboard(
     certificate: Annotated[
         Path | None, typer.Option(help="TLS certificate; needs --key.", show_default=False)
     ] = None,
-    key: Annotated[Path | None, typer.Option(show_default=False)] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate.", show_default=False)
+    ] = None,
     unencrypted: Annotated[
         bool,
         typer.Option(
