@@ -33,9 +33,14 @@ def on_files(files: Files, config: Any) -> Files:
         if page.abs_src_path:
             page.content_string = _turned(Path(page.abs_src_path), files, config)
     for section, names in _sections():
-        body = "\n\n".join(f"::: {_path(name)}" for name in names)
+        body = "\n\n".join(f"::: {_path(name)}" + _inherited(name) for name in names)
         files.append(File.generated(config, _page_of(section), content=f"# {section}\n\n{body}\n"))
     return files
+
+
+def _inherited(name: str) -> str:
+    """The option that shows the methods that a class of streams has from its private bases."""
+    return "\n    options:\n      inherited_members: true" if "Stream" in name else ""
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

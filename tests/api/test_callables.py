@@ -273,8 +273,8 @@ def test_each_method_that_takes_a_function_is_in_a_table() -> None:
     of = (DataStream, KeyedStream, WindowedStream, ConnectedStreams, KeyedConnectedStreams)
     found = set()
     for cls in of:
-        for name, fn in vars(cls).items():
-            if name.startswith("_") or not inspect.isfunction(fn):
+        for name, fn in inspect.getmembers(cls, inspect.isfunction):
+            if name.startswith("_"):
                 continue
             said = [str(a) for p, a in fn.__annotations__.items() if p != "return"]
             if any("Callable" in each or "Function" in each for each in said):

@@ -193,6 +193,16 @@ def test_the_late_rows_of_a_window_have_its_inputs_columns() -> None:
     assert spec.late_tag == "late"
 
 
+def test_results_of_a_whole_stream_keep_its_windows_when_they_are_dealt_out() -> None:
+    windows = events().window_all(rh.Tumbling("1m"))
+    counts = windows.aggregate(n=rh.agg.count()).rebalance().uid("counts").name("count all")
+    late = counts.side_output("late")
+    assert (node_of(counts).uid, node_of(late).name) == (None, "window_all")
+    assert late.schema == events().schema
+    operator = counts._program.node(node_of(counts).inputs[0].node)
+    assert (operator.uid, operator.name) == ("counts", "count all")
+
+
 def test_a_window_function_takes_the_records_of_its_annotation() -> None:
     class Top(rh.WindowFunction):
         def process(self, records: list[Event], ctx: rh.WindowContext) -> Iterator[Alert]:

@@ -12,11 +12,12 @@ from rheos.api.function_checks import (
     check_outputs,
     emitted_type,
     expires_by_event_time,
+    operator_name,
     side_types,
 )
 from rheos.api.method_hints import OF_ANY, OF_KEYED, no_such_method
-from rheos.api.program import Program
-from rheos.api.streams import DataStream, operator_name
+from rheos.api.stream_base import Stream
+from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import Declared, input_record, output_type
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError
@@ -28,9 +29,9 @@ from rheos.core.graph.connected_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from rheos.core.graph.nodes import MAIN, Input, Order, StreamType
+from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import describe
-from rheos.core.graph.validate import check_event_time, check_inputs
+from rheos.core.graph.validate import check_inputs
 from rheos.core.operators.broadcast_process import METHODS as OF_BROADCAST
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.co_process import CoProcessSpec, Records, TwoFunctions
@@ -42,7 +43,7 @@ from rheos.core.operators.unkeyed import Form
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
-    from rheos.api.keyed import KeyedStream
+    from rheos.api.streams import DataStream
 
 _OF_ONE = {
     name: f"call .{name}(...) of each stream before connect(), or of what its function makes; together "
@@ -58,14 +59,10 @@ _FLAT_MAPS = ("flat_map1", "flat_map2")
 class _Pair:
     """Two inputs of one operator."""
 
-    def __init__(self, program: Program, first: Input, second: Input) -> None:
-        self._program = program
-        self._ports = (first, second)
-
-    @property
-    def _types(self) -> tuple[StreamType, StreamType]:
-        first, second = map(self._program.type_of, self._ports)
-        return first, second
+    def __init__(self, first: Transformation, second: Transformation) -> None:
+        self._inputs = (first, second)
+        self._ports = (first.port, second.port)
+        self._types = (first.type, second.type)
 
     if not TYPE_CHECKING:
 
@@ -99,11 +96,9 @@ class _Pair:
         )
 
     def _go_by_event_time(self, what: str) -> None:
-        for port, type in zip(self._ports, self._types, strict=True):
-            if port.broadcast and not type.event_time:
-                continue
-            check_event_time(type, what)
-            self._program.go_by_event_time(port)
+        for input in self._inputs:
+            if not input.port.broadcast or input.type.event_time:
+                input.go_by_event_time(what)
 
     def _checked(self, fn: Any, base: type, methods: Sequence[str], returns: Any) -> _Emits:
         """A function object whose methods are called with a context."""
@@ -128,18 +123,13 @@ class _Pair:
         outputs: _Emits,
         more: Mapping[str, StreamType] = MappingProxyType({}),
     ) -> DataStream:
-        node = self._program.add(
-            spec,
-            name=name,
-            site=call_site(),
-            inputs=self._ports,
-            outputs={
-                MAIN: self._like(outputs.main),
-                **{tag: self._like(side) for tag, side in outputs.sides.items()},
-                **more,
-            },
-        )
-        return DataStream(self._program, Input(node.id))
+        first, second = self._inputs
+        made = {
+            MAIN: self._like(outputs.main),
+            **{tag: self._like(side) for tag, side in outputs.sides.items()},
+            **more,
+        }
+        return first.add(spec, name, made, second).stream
 
 
 class _Emits:
@@ -257,8 +247,8 @@ class ConnectedStreams(_Pair):
         with located(call_site(), "key_by"):
             self._not_broadcast("key_by")
         keyed = [
-            DataStream(self._program, port).key_by(*([names] if isinstance(names, str) else names))
-            for port, names in zip(self._ports, (first, second), strict=True)
+            input.stream.key_by(*([names] if isinstance(names, str) else names))
+            for input, names in zip(self._inputs, (first, second), strict=True)
         ]
         with located(call_site(), "key_by"):
             return connect_keyed(keyed[0], keyed[1])
@@ -334,45 +324,42 @@ class KeyedConnectedStreams(_Pair):
 # --- connecting ---------------------------------------------------------------------------------------
 
 
-def connect_streams(first: DataStream, second: Any) -> ConnectedStreams:
+def connect_streams(first: Stream, second: Any) -> ConnectedStreams:
     """A stream without a key, and another, which may be broadcast."""
-    _check(first, second, DataStream, "a stream: a.connect(b), or a.connect(b.broadcast())")
-    if first._port.broadcast:
+    unkeyed = isinstance(second, Stream) and not second.transformation.port.keys
+    _check(first, second, unkeyed, "a stream: a.connect(b), or a.connect(b.broadcast())")
+    if first.transformation.port.broadcast:
         raise ProgramError(
             "a broadcast stream is the one that is connected to another",
             hint="write stream.connect(rules.broadcast()).process(...)",
         )
-    if not second._port.broadcast:
-        _check_times(first, second)
-    return ConnectedStreams(first._program, first._port, second._port)
+    if not second.transformation.port.broadcast:
+        _check_times(first.transformation.type, second.transformation.type)
+    return ConnectedStreams(first.transformation, second.transformation)
 
 
-def connect_keyed(first: KeyedStream, second: Any) -> KeyedConnectedStreams:
+def connect_keyed(first: Stream, second: Any) -> KeyedConnectedStreams:
     """A keyed stream, and another keyed one, or a broadcast one."""
-    from rheos.api.keyed import KeyedStream
-
-    if isinstance(second, DataStream) and second._port.broadcast:
-        _check(first, second, DataStream, "")
-    else:
-        how = "a keyed stream: a.key_by(...).connect(b.key_by(...)); or a broadcast one: b.broadcast()"
-        _check(first, second, KeyedStream, how)
-        _check_times(first, second)
-    connected = KeyedConnectedStreams(first._program, first._port, second._port)
+    port = second.transformation.port if isinstance(second, Stream) else None
+    how = "a keyed stream: a.key_by(...).connect(b.key_by(...)); or a broadcast one: b.broadcast()"
+    _check(first, second, port is not None and bool(port.keys or port.broadcast), how)
+    connected = KeyedConnectedStreams(first.transformation, second.transformation)
+    if not second.transformation.port.broadcast:
+        _check_times(*connected._types)
     check_inputs(connected._ports, connected._types)
     return connected
 
 
-def _check(first: Any, second: Any, wanted: type, how: str) -> None:
-    is_one: bool = isinstance(second, wanted)
-    if not is_one:
+def _check(first: Stream, second: Any, fits: bool, how: str) -> None:
+    if not fits:
         raise ProgramError(f"connect() cannot take {second!r} here", hint=f"connect {how}")
-    if second._program is not first._program:
+    if second.transformation.program is not first.transformation.program:
         raise ProgramError("connect() takes streams of one environment")
 
 
-def _check_times(first: Any, second: Any) -> None:
-    if first._type.event_time != second._type.event_time:
-        bare, timed = ("first", "second") if second._type.event_time else ("second", "first")
+def _check_times(first: StreamType, second: StreamType) -> None:
+    if first.event_time != second.event_time:
+        bare, timed = ("first", "second") if second.event_time else ("second", "first")
         raise ProgramError(
             f"the {timed} stream has event time, but the {bare} does not",
             hint=f"set watermark= on the source of the {bare}, too",

@@ -97,7 +97,7 @@ class Environment:
             given = Parameters({} if parameters is None else parameters)
             self._parameters = given.merged(overrides.current().parameters)
             self._files = _existing({} if files is None else files)
-        self._program = Program(self._to_frame)
+        self._program = Program(self._to_frame, DataStream.at)
         self._sql: SqlSession | None = None
         if (made := overrides.current().made) is not None:
             made(self)

@@ -222,3 +222,9 @@ def expires_by_event_time(fn: Any, type: StreamType) -> bool:
                 f'ttl=rh.TimeToLive({declared.ttl.duration!r}, time="processing_time")',
             )
     return False
+
+
+def operator_name(kind: str, fn: Any) -> str:
+    """Return the default name of an operator with a function: "map(parse)"."""
+    name = function_name(fn)
+    return kind if name == "<lambda>" else f"{kind}({name})"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from rheos.core.callables import check_callable
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph.nodes import MAIN, Input, Node, StreamType
+from rheos.core.graph.nodes import Input, StreamType
 from rheos.core.graph.types import describe
 from rheos.core.operators.iterate import ROUND, IterateSpec
 
 if TYPE_CHECKING:
     from rheos.api.program import Program
     from rheos.api.streams import DataStream
+    from rheos.api.transformations import Transformation
 
 _EXAMPLE = "write `def body(loop): ...; return again, result`, and stream.iterate(body)"
 
@@ -49,28 +50,24 @@ def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
     return StreamType(pa.schema([*fields, pa.field(ROUND, pa.int64())]), event_time=False)
 
 
-def close_loop(
-    program: Program,
-    head: Node,
-    body: Callable[[DataStream], Any],
-    loop: DataStream,
-) -> DataStream:
+def close_loop(head: Transformation, body: Callable[[DataStream], Any]) -> DataStream:
     """Has the body written, and its first stream come round to the head. Gives the second. Raises
     ProgramError."""
+    program = head.program
     check_callable(body, "iterate", ["the stream of the loop"])
     with program.within_loop():
-        given = body(loop)
+        given = body(head.stream)
     if (
         not isinstance(given, tuple)
         or len(given) != 2
-        or not all(isinstance(stream, type(loop)) for stream in given)
+        or not all(isinstance(stream, type(head.stream)) for stream in given)
     ):
         raise ProgramError(
             f"the body of a loop must return (feedback, output), two streams, not {given!r}",
             hint=_EXAMPLE,
         )
     again, result = given
-    wanted = head.outputs[MAIN].schema
+    wanted = head.type.schema
     if not again.schema.equals(wanted) and not _same(again.schema, wanted):
         raise SchemaError(
             "what goes round again has other columns than the loop",
@@ -87,14 +84,14 @@ def close_loop(
             if changes is None
             else "take them as rows: .as_rows()",
         )
-    if not _leads_to(program, port, head.id):
+    if not _leads_to(program, port, head.node.id):
         raise ProgramError(
             "what goes round again does not come from the loop",
             hint="return a stream of the body's own",
         )
-    program.replace(replace(program.node(head.id), inputs=(*head.inputs, replace(port, feedback=True))))
-    left: DataStream = result
-    return left
+    inputs = (*head.node.inputs, replace(port, feedback=True))
+    program.replace(replace(head.node, inputs=inputs))
+    return cast("DataStream", result)
 
 
 def _same(schema: pa.Schema, wanted: pa.Schema) -> bool:

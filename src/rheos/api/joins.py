@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from rheos.api.changelogs import check_rows_by_key
 from rheos.api.function_checks import check_function
+from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import input_record, output_type
-from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
+from rheos.api.window_configuration import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction
@@ -76,8 +76,8 @@ def interval_of(between: Any) -> tuple[int, int]:
 
 
 def interval_joined(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     between: tuple[Duration, Duration],
     how: JoinHow,
     suffix: str | None,
@@ -91,8 +91,8 @@ def interval_joined(
 
 
 def temporal_joined(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     how: TemporalHow,
     suffix: str | None,
 ) -> tuple[TemporalJoinSpec, StreamType]:
@@ -103,8 +103,8 @@ def temporal_joined(
 
 
 def window_joined(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     window: Any,
     how: JoinHow,
     suffix: str | None,
@@ -119,8 +119,8 @@ def window_joined(
 
 
 def tables_joined(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     how: JoinHow,
     suffix: str | None,
     ttl: TimeToLive | None,
@@ -128,12 +128,8 @@ def tables_joined(
     """Return the unbounded join of two streams, each with its keys."""
     check_how(how)
     ttl_ms = time_to_live_ms(ttl)
-    inputs = _table_input(*left), _table_input(*right)
-    sides = [
-        (replace(type, schema=table_columns(type.schema) if type.changes else type.schema), keys)
-        for type, keys in (left, right)
-    ]
-    columns, schema = joined_columns(sides[0], sides[1], how, suffix)
+    inputs = _table_input(left), _table_input(right)
+    columns, schema = joined_columns(left, right, how, suffix)
     spec, changes = TableJoinSpec(how, columns, inputs, ttl_ms), None
     if spec.gives_changes:
         if OP in schema.names:
@@ -163,37 +159,37 @@ def time_to_live_ms(ttl: Any) -> int | None:
     return ms
 
 
-def _table_input(type: StreamType, keys: tuple[str, ...]) -> TableInput:
-    changes = type.changes
+def _table_input(rows: Transformation) -> TableInput:
+    changes = rows.type.changes
     if changes is None:
         return TableInput()
-    check_rows_by_key(changes, keys)
+    check_rows_by_key(changes, rows.port.keys)
     return TableInput(changes.key, changes.retracts)
 
 
 def _key_of_pairs(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     columns: JoinedColumns,
 ) -> tuple[str, ...]:
     """The columns that a pair is known by: those of both rows, and the key of the join, since a row
     that comes to another key leaves its pairs to another subtask. None where it is not known of one."""
-    (of_left, left_keys), (of_right, right_keys) = left, right
-    if of_left.changes is None or of_right.changes is None:
+    of_left, of_right = left.type.changes, right.type.changes
+    if of_left is None or of_right is None:
         return ()
-    mine, theirs = {*of_left.changes.key, *left_keys}, {*of_right.changes.key, *right_keys}
+    mine, theirs = {*of_left.key, *left.port.keys}, {*of_right.key, *right.port.keys}
     return tuple(
         column.name for column in columns.columns if column.left in mine or column.right in theirs
     )
 
 
 def co_grouped(
-    left: StreamType, right: StreamType, window: Any, fn: Any, returns: Any
+    left: Transformation, right: Transformation, window: Any, fn: Any, returns: Any
 ) -> tuple[CoGroupSpec, StreamType]:
     """Return the co-group of two keyed streams."""
     check_function(fn, CoGroupFunction, ("co_group",), "co_group")
     records = tuple(
-        input_record(fn.co_group, side.schema, many=True, position=position)
+        input_record(fn.co_group, side.type.schema, many=True, position=position)
         for position, side in enumerate((left, right))
     )
     declared = output_type(fn.co_group, returns, method="co_group", many=True)
@@ -215,17 +211,20 @@ def checked_window(window: Any, method: str) -> Window:
 
 
 def joined_columns(
-    left: tuple[StreamType, tuple[str, ...]],
-    right: tuple[StreamType, tuple[str, ...]],
+    left: Transformation,
+    right: Transformation,
     how: str,
     suffix: str | None,
 ) -> tuple[JoinedColumns, pa.Schema]:
     """The columns of both, those of the left side first. A key that both sides call the same is one
     column. Any other name that both have needs a suffix. Raises SchemaError."""
     check_suffix(suffix)
-    (of_left, left_keys), (of_right, right_keys) = left, right
-    mine, theirs = of_left.schema, of_right.schema
-    one = {name for name, other in zip(left_keys, right_keys, strict=False) if name == other}
+    mine, theirs = (
+        table_columns(side.type.schema) if side.type.changes else side.type.schema
+        for side in (left, right)
+    )
+    keys = zip(left.port.keys, right.port.keys, strict=False)
+    one = {name for name, other in keys if name == other}
     both = [name for name in theirs.names if name in mine.names and name not in one]
     if both and suffix is None:
         raise SchemaError(

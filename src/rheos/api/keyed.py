@@ -19,38 +19,27 @@ from rheos.api.function_checks import (
     check_outputs,
     emitted_type,
     expires_by_event_time,
+    operator_name,
     side_types,
 )
-from rheos.api.joins import (
-    JoinHow,
-    TemporalHow,
-    TimeToLive,
-    co_grouped,
-    interval_joined,
-    tables_joined,
-    temporal_joined,
-    window_joined,
-)
+from rheos.api.join_methods import JoinMethods
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.patterns import Pattern
-from rheos.api.program import Program
-from rheos.api.streams import LATE, DataStream, operator_name
-from rheos.api.transformations import Transformation
-from rheos.api.typing_of_functions import UNSAID, Declared, Signature, input_record, result_type
-from rheos.api.windowed import WindowedStream, windows_said
+from rheos.api.typing_of_functions import UNSAID, Signature, input_record, result_type
+from rheos.api.window_configuration import check_window
+from rheos.api.windowed import WindowedStream
 from rheos.core.aggregates import Agg
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.changelog import OP, Changes
-from rheos.core.graph.functions import CoGroupFunction, KeyedProcessFunction
-from rheos.core.graph.nodes import MAIN, Input, Order, Spec, StreamType
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.validate import (
     aggregate_fields,
     check_aggregates,
     check_columns,
-    check_event_time,
     check_running,
 )
 from rheos.core.graph.window_functions import WindowAssigner
@@ -59,7 +48,7 @@ from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
 from rheos.core.operators.changelog.table import TableSpec, can_be_kept
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late import LATE
 from rheos.core.operators.pattern.matches import TIMED_OUT
 from rheos.core.operators.process import ProcessSpec
 from rheos.core.operators.reduce import ReduceSpec
@@ -74,32 +63,12 @@ _WITHOUT_KEYS = {
     "answer per row",
 }
 
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
 
-class KeyedStream:
+
+class KeyedStream(JoinMethods):
     """A stream whose rows are brought together by key; made by `key_by`."""
-
-    def __init__(self, program: Program, port: Input) -> None:
-        self._program = program
-        self._port = port
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of its rows."""
-        return self._type.schema
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key columns."""
-        return self._port.keys
-
-    @property
-    def transformation(self) -> Transformation:
-        """The stream's place in the program, to which libraries such as SQL add operators."""
-        return Transformation(self._program, self._port)
-
-    @property
-    def _type(self) -> StreamType:
-        return self.transformation.type
 
     if not TYPE_CHECKING:
 
@@ -147,11 +116,11 @@ class KeyedStream:
                 )
             check_order(fn, order, [LATE])
             if order == "event_time":
-                self._go_by_event_time('order="event_time"')
+                self._at.go_by_event_time('order="event_time"')
             elif expires_by_event_time(fn, self._type):
-                self._go_by_event_time("a time to live")
+                self._at.go_by_event_time("a time to live")
             elif self._type.event_time and has_timers(fn):
-                self._go_by_event_time("a timer of event time")
+                self._at.go_by_event_time("a timer of event time")
             if isinstance(fn, KeyedBatchFunction):
                 record, declared = None, batch_output(fn, returns)
             else:
@@ -162,11 +131,11 @@ class KeyedStream:
             method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
             check_outputs(fn, declared, sides, method)
             check_compiled(fn, self._type, self.keys, record, declared, sides)
-            outputs = {tag: self._like(side) for tag, side in sides.items()}
+            outputs = {tag: side.after(self._type) for tag, side in sides.items()}
             if order == "event_time":
                 outputs[LATE] = self._type
             spec = ProcessSpec(fn, order, record, {tag: side.schema for tag, side in sides.items()})
-            return self._then(spec, name, {MAIN: self._like(declared), **outputs})
+            return self._at.add(spec, name, {MAIN: declared.after(self._type), **outputs}).stream
 
     def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:
         """This stream and another, to be taken by one function: a stream that is keyed by the same, or
@@ -204,7 +173,7 @@ class KeyedStream:
                         hint="a reduce function returns the type that it takes; use .process(...) "
                         "for another type",
                     )
-            return self._then(ReduceSpec(fn, record), name, {MAIN: self._type})
+            return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
 
     def running(self, **aggregates: Agg) -> DataStream:
         """Adds to each row its key's aggregates so far: count, sum, min, max or mean.
@@ -220,7 +189,7 @@ class KeyedStream:
             schema = running_schema(self.schema, checked)
             check_columns(schema)
             type = replace(self._type, schema=schema, record=None)
-            return self._then(RunningSpec(checked), "running", {MAIN: type})
+            return self._at.add(RunningSpec(checked), "running", {MAIN: type}).stream
 
     def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
         """Keep one row per key: the first that arrives, or always the last, as upserts with `op`.
@@ -243,7 +212,7 @@ class KeyedStream:
                 within_ms = duration_ms(within)
                 if within_ms <= 0:
                     raise ProgramError(f"within must be more than nothing: {within!r}")
-                self._go_by_event_time("dedup(within=...)")
+                self._at.go_by_event_time("dedup(within=...)")
             outputs = {MAIN: type} if within is None else {MAIN: type, LATE: self._type}
             if keep == "last":
                 schema = self.schema.append(pa.field(OP, pa.string()))
@@ -251,7 +220,7 @@ class KeyedStream:
                 upserts = Changes(self.keys, retracts=False)
                 outputs[MAIN] = replace(type, schema=schema, changes=upserts)
             spec = DedupSpec(keep, within_ms, self._type.event_time)
-            return self._then(spec, "dedup", outputs)
+            return self._at.add(spec, "dedup", outputs).stream
 
     def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:
         """The `n` rows of each key with the largest values of a column, or the smallest, as a table by
@@ -276,7 +245,7 @@ class KeyedStream:
             ranks = Changes((*self.keys, RANK), retracts=True)
             type = StreamType(schema, self._type.event_time, changes=ranks)
             spec = TopNSpec(n, by, smallest, None if changes is None else changes.key)
-            return self._then(spec, "top_n", {MAIN: type})
+            return self._at.add(spec, "top_n", {MAIN: type}).stream
 
     def table(self, **aggregates: Agg) -> DataStream:
         """Aggregate into an updating table with a row per key, and emit its changes: each input row
@@ -300,7 +269,7 @@ class KeyedStream:
             check_columns(schema)
             type = StreamType(schema, self._type.event_time, changes=Changes(self.keys, retracts=False))
             spec = TableSpec(checked, changes is not None)
-            return self._then(spec, "table", {MAIN: type})
+            return self._at.add(spec, "table", {MAIN: type}).stream
 
     def window(self, window: Window | WindowAssigner) -> WindowedStream:
         """Cuts the rows of each key into windows, mostly by their time.
@@ -310,8 +279,7 @@ class KeyedStream:
         ```
         """
         with located(call_site(), "window"):
-            windows = windows_said(self._program, self._port, window)
-            return WindowedStream(self._program, self._port, windows)
+            return WindowedStream(self._at, check_window(self._at, window))
 
     def detect(self, pattern: Pattern) -> DataStream:
         """The rows of a key that form a pattern (docs/patterns.md): a row for each match, with the key
@@ -337,195 +305,6 @@ class KeyedStream:
     def detect_tree(self, pattern: PatternTree) -> DataStream:
         """Find matches of a pattern that was compiled before, as SQL does for MATCH_RECOGNIZE."""
         spec, schema = detected(pattern, self.schema, self.keys)
-        self._go_by_event_time("detect()")
+        self._at.go_by_event_time("detect()")
         type = StreamType(schema, event_time=True)
-        return self._then(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type})
-
-    # --- two streams ----------------------------------------------------------------------------------
-
-    def interval_join(
-        self,
-        other: KeyedStream,
-        between: tuple[Duration, Duration],
-        how: JoinHow = "inner",
-        *,
-        suffix: str | None = None,
-    ) -> DataStream:
-        """Join rows of this stream and of another one that have the same key and are close together in
-        time. The bounds are the distance of the other row after this one; negative distances mean
-        before.
-
-        ```python
-        orders.key_by("id").interval_join(payments.key_by("order_id"), between=("-5m", "10m"))
-        ```
-
-        A pair has the columns of both, and the later of their times. Late rows go to the side outputs
-        `"late_left"` and `"late_right"`.
-
-        Args:
-            other: the right side, keyed by as many columns of the same types.
-            between: the two bounds, inclusive.
-            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
-                partner: with nulls, as soon as no partner can arrive any more.
-            suffix: suffix for the other's columns whose names this stream has, too. A key with the same
-                name on both sides is one column.
-        """
-        with located(call_site(), "interval_join"):
-            self._check_other(other, "interval_join")
-            spec, type = interval_joined(
-                (self._type, self.keys), (other._type, other.keys), between, how, suffix
-            )
-            for side in (self, other):
-                side._go_by_event_time("an interval join")
-            return self._joined(spec, other, type)
-
-    def window_join(
-        self, other: KeyedStream, window: Window, how: JoinHow = "inner", *, suffix: str | None = None
-    ) -> DataStream:
-        """Pairs of this stream's rows and the other's, of one key, that are in the same window.
-
-        ```python
-        views.key_by("user").window_join(clicks.key_by("user"), rh.Tumbling("1m"), how="left")
-        ```
-
-        A pair has the columns of both, `window_start` and `window_end`. Late rows go to the side
-        outputs `"late_left"` and `"late_right"`.
-
-        Args:
-            other: the right side, keyed by as many columns of the same types.
-            window: of the rows of both: a session is one of both.
-            how: "left", "right" and "full" keep the rows of that side, or of both, that have no partner
-                in a window, with nulls.
-            suffix: as in `interval_join`.
-        """
-        with located(call_site(), "window_join"):
-            self._check_other(other, "window_join")
-            spec, type = window_joined(
-                (self._type, self.keys), (other._type, other.keys), window, how, suffix
-            )
-            for side in (self, other):
-                side._go_by_event_time("a window")
-            return self._joined(spec, other, type)
-
-    def co_group(
-        self, other: KeyedStream, window: Window, fn: CoGroupFunction, returns: Any = None
-    ) -> DataStream:
-        """Calls the function once per key and window, with all records of this stream and all of the
-        other, each sorted by event time.
-
-        ```python
-        class Missed(rh.CoGroupFunction):
-            def co_group(self, left: list[View], right: list[Click], ctx) -> Iterator[Report]:
-                yield Report(ctx.key, ctx.window.end_ms, len(left), len(right))
-
-        views.key_by("user").co_group(clicks.key_by("user"), rh.Tumbling("1h"), Missed())
-        ```
-
-        Late rows go to the side outputs `"late_left"` and `"late_right"`.
-        """
-        name = operator_name("co_group", fn)
-        with located(call_site(), name):
-            self._check_other(other, "co_group")
-            spec, type = co_grouped(self._type, other._type, window, fn, returns)
-            for side in (self, other):
-                side._go_by_event_time("a window")
-            return self._joined(spec, other, type, name)
-
-    def temporal_join(
-        self, versions: KeyedStream, how: TemporalHow = "inner", *, suffix: str | None = None
-    ) -> DataStream:
-        """Adds to each row the version of another stream that counted at the row's time: the last one
-        of its key that is not later.
-
-        ```python
-        orders.key_by("currency").temporal_join(rates.key_by("currency"))
-        ```
-
-        Rows wait until the watermark of both streams has passed them. Those that come too late go to
-        the side outputs `"late_left"` and `"late_right"`.
-
-        Args:
-            versions: the table that changes, each row from its time on until the next of its key.
-            how: "left" keeps rows for which there was no version yet, with nulls.
-            suffix: as in `interval_join`.
-        """
-        with located(call_site(), "temporal_join"):
-            self._check_other(versions, "temporal_join")
-            spec, type = temporal_joined(
-                (self._type, self.keys), (versions._type, versions.keys), how, suffix
-            )
-            for side in (self, versions):
-                side._go_by_event_time("a temporal join")
-            return self._joined(spec, versions, type)
-
-    def join(
-        self,
-        other: KeyedStream,
-        how: JoinHow = "inner",
-        *,
-        ttl: TimeToLive | None = None,
-        suffix: str | None = None,
-    ) -> DataStream:
-        """Join all rows of this stream and of another one that have the same key, whatever their times.
-        Each side is append-only or an updating table (`upserts`).
-
-        ```python
-        orders = orders.upserts(key="id").retractions()
-        orders.key_by("user").join(users.upserts(key="id").key_by("id"), how="left", ttl="30d")
-        ```
-
-        The result is a changelog: a pair is retracted when one of its rows is. An inner join of
-        append-only sides is append-only. The result has no event time.
-
-        Args:
-            other: the right side, keyed by as many columns of the same types.
-            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
-                partner: with nulls, until a partner arrives.
-            ttl: required: time after a row's event time at which it is dropped, or up to a tenth of
-                that time later. A dropped row finds no further partner, and its pairs remain. "forever"
-                keeps all rows.
-            suffix: as in `interval_join`.
-        """
-        with located(call_site(), "join"):
-            self._check_other(other, "join")
-            spec, type = tables_joined(
-                (self._type, self.keys), (other._type, other.keys), how, suffix, ttl
-            )
-            if spec.ttl_ms is not None:
-                for side in (self, other):
-                    side._go_by_event_time("a time to live")
-            return self._then(spec, "join", {MAIN: type}, other)
-
-    def _check_other(self, other: Any, method: str) -> None:
-        if not isinstance(other, KeyedStream):
-            raise ProgramError(
-                f"{method}() takes a keyed stream, not {other!r}",
-                hint=f'write .{method}(payments.key_by("order_id"), ...)',
-            )
-        if other._program is not self._program:
-            raise ProgramError(
-                f"{method}() takes streams of one environment",
-                hint="read both sources in the same rh.Environment",
-            )
-
-    def _joined(
-        self, spec: Spec, other: KeyedStream, type: StreamType, name: str | None = None
-    ) -> DataStream:
-        late = zip(LATE_OF_TWO, (self._type, other._type), strict=True)
-        return self._then(spec, name or spec.kind, {MAIN: type, **dict(late)}, other)
-
-    def _go_by_event_time(self, what: str) -> None:
-        check_event_time(self._type, what)
-        self._program.go_by_event_time(self._port)
-
-    def _like(self, declared: Declared) -> StreamType:
-        before = self._type
-        return StreamType(
-            declared.schema, before.event_time, declared.record, time_changed=before.time_changed
-        )
-
-    def _then(
-        self, spec: Spec, name: str, outputs: dict[str, StreamType], *others: KeyedStream
-    ) -> DataStream:
-        inputs = (other.transformation for other in others)
-        return DataStream.at(self.transformation.add(spec, name, outputs, *inputs))
+        return self._at.add(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type}).stream

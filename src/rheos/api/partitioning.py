@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, compile_expressions
-from rheos.api.program import Program
+from rheos.api.stream_base import Stream
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.graph.nodes import Input
@@ -18,20 +18,16 @@ from rheos.core.graph.row_distribution import Dealt, PartitionBy, RowDistributio
 from rheos.core.graph.validate import unknown_column
 from rheos.core.site import call_site, located
 
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
 
-class Partitioned:
+
+class Partitioned(Stream):
     """Partitioning methods of `DataStream`. The last call takes effect. The output of a program does
     not depend on them, as long as its functions read only their rows.
     """
 
-    _program: Program
-    _port: Input
-
-    def __init__(self, program: Program, port: Input) -> None:
-        self._program = program
-        self._port = port
-
-    def broadcast(self) -> Self:
+    def broadcast(self) -> DataStream:
         """Send every row to every subtask of the next operator.
 
         Use it for data that every subtask needs, such as rules for a stream.
@@ -39,7 +35,7 @@ class Partitioned:
         with located(call_site(), "broadcast"):
             return self._dealt(None, broadcast=True)
 
-    def rebalance(self) -> Self:
+    def rebalance(self) -> DataStream:
         """Batches of rows go to all subtasks of what comes next, in turn.
 
         ```python
@@ -49,7 +45,7 @@ class Partitioned:
         with located(call_site(), "rebalance"):
             return self._dealt(RowDistribution.REBALANCE)
 
-    def rescale(self) -> Self:
+    def rescale(self) -> DataStream:
         """Send batches of rows in turn to a subset of the next operator's subtasks: if four subtasks
         send to two, each of the two receives the rows of two senders. More rows stay local than with
         `rebalance`, but the load is less even.
@@ -57,13 +53,13 @@ class Partitioned:
         with located(call_site(), "rescale"):
             return self._dealt(RowDistribution.RESCALE)
 
-    def forward(self) -> Self:
+    def forward(self) -> DataStream:
         """Rows stay in the subtask of their number. That is so without it, too, where both sides have
         the same parallelism; with it, another one is an error."""
         with located(call_site(), "forward"):
             return self._dealt(RowDistribution.FORWARD)
 
-    def global_(self) -> Self:
+    def global_(self) -> DataStream:
         """All rows go to one subtask of what comes next, so that has no other.
 
         ```python
@@ -73,7 +69,9 @@ class Partitioned:
         with located(call_site(), "global_"):
             return self._dealt(RowDistribution.GLOBAL)
 
-    def partition_by(self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()) -> Self:
+    def partition_by(
+        self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()
+    ) -> DataStream:
         """Send each row to the subtask with the computed number, from 0 to one less than the number of
         the next operator's subtasks. Any other number fails the job, with the record.
 
@@ -93,34 +91,33 @@ class Partitioned:
         """
         site = call_site()
         with located(site, "partition_by"):
-            schema = self._program.type_of(self._port).schema
             columns = (on,) if isinstance(on, str) else tuple(on)
-            return self._dealt(_partition_by(to, columns, schema, site))
+            return self._dealt(_partition_by(to, columns, self.schema, site))
 
-    def start_new_chain(self) -> Self:
+    def start_new_chain(self) -> DataStream:
         """Has the operator that the stream leaves begin a chain: rows are handed to it through a
         buffer, and what it works on does not hold up what is before it at once."""
-        with located(call_site(), self._program.node(self._port.node).name):
+        with located(call_site(), self._node.name):
             return self._chained(ends=False)
 
-    def disable_chaining(self) -> Self:
+    def disable_chaining(self) -> DataStream:
         """Has the operator that the stream leaves run in a chain of its own."""
-        with located(call_site(), self._program.node(self._port.node).name):
+        with located(call_site(), self._node.name):
             return self._chained(ends=True)
 
-    def _chained(self, *, ends: bool) -> Self:
-        node = self._program.node(self._port.node)
+    def _chained(self, *, ends: bool) -> DataStream:
+        node = self._node
         if node.spec.is_union:
             raise ProgramError(
                 "a union is not an operator: its readers read its inputs directly",
                 hint="set this on the operator after the union, which starts a chain anyway",
             )
         self._program.replace(replace(node, begins_chain=True, ends_chain=node.ends_chain or ends))
-        return self
+        return self._at.stream
 
-    def _dealt(self, dealt: Dealt | None, *, broadcast: bool = False) -> Self:
+    def _dealt(self, dealt: Dealt | None, *, broadcast: bool = False) -> DataStream:
         port = Input(self._port.node, self._port.tag, broadcast=broadcast, dealt=dealt)
-        return type(self)(self._program, port)
+        return replace(self._at, port=port).stream
 
 
 def _partition_by(to: Any, on: tuple[str, ...], schema: pa.Schema, site: Site) -> PartitionBy:

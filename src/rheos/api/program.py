@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rheos.core.errors import ProgramError, Site
 from rheos.core.graph.nodes import Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.validate import check_changes, check_inputs, check_uid
 from rheos.core.site import located
 
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+    from rheos.api.transformations import Transformation
+
 
 class Program:
     """Nodes are frozen; what the user says of one later (`name`, `uid`, ...) replaces it."""
 
-    def __init__(self, to_frame: Callable[[Graph], Any]) -> None:
+    def __init__(
+        self, to_frame: Callable[[Graph], Any], stream_of: Callable[[Transformation], DataStream]
+    ) -> None:
         self.to_frame = to_frame
         """Makes a Spark DataFrame of what reaches the one sink of a graph. Raises RheosError."""
+        self.stream_of = stream_of
+        """Returns the stream of a transformation, as the modules below `streams` cannot import it."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
         self._within_loop = False

@@ -1,8 +1,8 @@
 """Transformations: the builder layer that the methods of streams share with SQL.
 
 A transformation is one output of an operator in the program. Its methods add the operators that read
-this output. `stream.transformation` returns the transformation of a stream, and `DataStream.at` returns
-the stream of a transformation.
+this output. `stream.transformation` returns the transformation of a stream, and `transformation.stream`
+the stream.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rheos.api.program import Program
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN, Input, Node, Spec, StreamType
+from rheos.core.graph.validate import check_event_time
 from rheos.core.site import call_site
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,14 @@ class Transformation:
 
     program: Program
     port: Input
+    results_of: Transformation | None = None
+    """Windows, if further operators made these results of their rows: their uid and side outputs are
+    those of the results."""
+
+    @property
+    def stream(self) -> DataStream:
+        """Stream of the rows at this output."""
+        return self.program.stream_of(self)
 
     @property
     def type(self) -> StreamType:
@@ -35,6 +48,20 @@ class Transformation:
     def node(self) -> Node:
         """Operator that emits the rows."""
         return self.program.node(self.port.node)
+
+    def keyed_by(self, keys: tuple[str, ...], *, one_key: bool = False) -> Transformation:
+        """Return the same output, whose rows the next operator receives by key."""
+        port = Input(self.port.node, self.port.tag, keys, call_site(), one_key=one_key)
+        return Transformation(self.program, port)
+
+    def go_by_event_time(self, what: str) -> None:
+        """Record that the next operator uses the event time of the rows.
+
+        Raises:
+            ProgramError: If the rows have no event time. The error names `what`, which needs it.
+        """
+        check_event_time(self.type, what)
+        self.program.go_by_event_time(self.port)
 
     def add(
         self, spec: Spec, name: str, outputs: Mapping[str, StreamType], *others: Transformation

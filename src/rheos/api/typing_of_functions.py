@@ -22,6 +22,7 @@ import pyarrow as pa
 from rheos.core.annotations import resolved_annotations
 from rheos.core.callables import function_name
 from rheos.core.errors import SchemaError
+from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import canonical, canonical_schema, describe
 from rheos.core.graph.validate import check_columns, unknown_column
 from rheos.core.protocol.annotations import without_none
@@ -133,6 +134,11 @@ class Declared(typing.NamedTuple):
 
     schema: pa.Schema
     record: type | None
+
+    def after(self, before: StreamType) -> StreamType:
+        """Return the type of a function's results, which have the event time of the rows it takes."""
+        changed = before.time_changed
+        return StreamType(self.schema, before.event_time, self.record, time_changed=changed)
 
 
 NOTHING = Declared(pa.schema([]), None)

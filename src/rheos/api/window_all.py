@@ -4,18 +4,21 @@ every row or partials of them, is decided by the plan (`plan.two_phases`)."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.program import Program
-from rheos.api.streams import LATE, DataStream
-from rheos.api.windowed import WindowedStream, WindowsOfKeys
-from rheos.core.graph.nodes import MAIN, Input
+from rheos.api.transformations import Transformation
+from rheos.api.typing_of_functions import Declared
+from rheos.api.window_configuration import WindowsOfKeys
+from rheos.api.windowed import WindowedStream
+from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.validate import check_columns
 from rheos.core.operators.expressions import ExpressionSpec
-from rheos.core.site import call_site
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
 
 ALL = "window_all"
 """The column that holds the one key, between here and the windows."""
@@ -32,57 +35,25 @@ class WindowsOfAll(WindowedStream):
         schema = super()._shown
         return schema.remove(schema.get_field_index(ALL))
 
-    def _then(self, *args: Any) -> DataStream:
-        windows = super()._then(*args).set_parallelism(1)
-        return ResultsOfAll(self._program, without_key(windows)._port, windows)
+    def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:
+        windows = super()._then(spec, name, declared).set_parallelism(1).transformation
+        return replace(without_key(windows), results_of=windows).stream
 
 
-class ResultsOfAll(DataStream):
-    """The results, without the key. Names and side outputs are those of the windows."""
-
-    def __init__(self, program: Program, port: Input, windows: DataStream) -> None:
-        super().__init__(program, port)
-        self._windows = windows
-
-    def side_output(self, tag: str) -> DataStream:
-        rows = self._windows.side_output(tag)
-        return without_key(rows) if tag == LATE else rows
-
-    def uid(self, uid: str) -> DataStream:
-        self._windows.uid(uid)
-        return self
-
-    def name(self, name: str) -> DataStream:
-        self._windows.name(name)
-        return self
-
-
-def windows_of_all(stream: DataStream, windows: WindowsOfKeys) -> WindowsOfAll:
-    """The rows with one key for all."""
-    schema = stream.schema.append(pa.field(ALL, pa.int64(), nullable=False))
+def windows_of_all(rows: Transformation, windows: WindowsOfKeys) -> WindowsOfAll:
+    """Return the windows over all rows, which get one key."""
+    schema = rows.type.schema.append(pa.field(ALL, pa.int64(), nullable=False))
     check_columns(schema)
-    keyed = stream._program.add(
-        ExpressionSpec("with_columns", (pl.lit(0, pl.Int64).alias(ALL),)),
-        name="window_all",
-        site=call_site(),
-        inputs=(stream._port,),
-        outputs={MAIN: replace(stream._type, schema=schema)},
-    )
-    port = Input(keyed.id, keys=(ALL,), keyed_at=call_site(), one_key=True)
-    return WindowsOfAll(stream._program, port, windows)
+    spec = ExpressionSpec("with_columns", (pl.lit(0, pl.Int64).alias(ALL),))
+    keyed = rows.add(spec, ALL, {MAIN: replace(rows.type, schema=schema)})
+    return WindowsOfAll(keyed.keyed_by((ALL,), one_key=True), windows)
 
 
-def without_key(rows: DataStream) -> DataStream:
-    """The rows without the column of the key, where they have it."""
-    type = rows._type
-    if ALL not in type.schema.names:
+def without_key(rows: Transformation) -> Transformation:
+    """Return the rows without the column of the one key, if they have it."""
+    schema = rows.type.schema
+    if ALL not in schema.names:
         return rows
-    schema = type.schema.remove(type.schema.get_field_index(ALL))
-    node = rows._program.add(
-        ExpressionSpec("select", tuple(pl.col(name) for name in schema.names)),
-        name="window_all",
-        site=call_site(),
-        inputs=(rows._port,),
-        outputs={MAIN: replace(type, schema=schema)},
-    )
-    return DataStream(rows._program, Input(node.id))
+    schema = schema.remove(schema.get_field_index(ALL))
+    spec = ExpressionSpec("select", tuple(pl.col(name) for name in schema.names))
+    return rows.add(spec, ALL, {MAIN: replace(rows.type, schema=schema)})

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.expressions import check_gap
+from rheos.api.function_checks import operator_name
 from rheos.api.function_of_windows import OfRow
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
-from rheos.api.program import Program
-from rheos.api.streams import LATE, DataStream, operator_name
+from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import (
     UNSAID,
     Declared,
@@ -22,25 +21,23 @@ from rheos.api.typing_of_functions import (
     output_type,
     result_type,
 )
+from rheos.api.window_configuration import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.aggregates import Agg
 from rheos.core.callables import check_callable, check_methods
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph import evictors, triggers
 from rheos.core.graph.aggregate_functions import AggregateFunction, ReducingFunction
 from rheos.core.graph.functions import WindowFunction
-from rheos.core.graph.nodes import MAIN, Input, Spec, StreamType
-from rheos.core.graph.state import Time
+from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.graph.validate import (
     aggregate_fields,
     check_aggregates,
     check_columns,
-    check_event_time,
     lateness_ms,
 )
-from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
-from rheos.core.graph.windows import CountWindow, GlobalWindows, Session, Window
+from rheos.core.graph.window_functions import Evictor, Trigger
+from rheos.core.graph.windows import Window
+from rheos.core.operators.late import LATE
 from rheos.core.operators.map import MapSpec
-from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
 from rheos.core.protocol.durations import Duration
@@ -48,122 +45,20 @@ from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.keys import windowed_codec
 
-WINDOW_FIELDS = [
-    pa.field("window_start", pa.timestamp("ms", tz="UTC")),
-    pa.field("window_end", pa.timestamp("ms", tz="UTC")),
-]
-"""Columns between the keys and the aggregates."""
-
 _OF_RESULTS = dict.fromkeys(
     (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
     "say what is computed for each window first: .aggregate(hits=rh.agg.count()) or .process(...)",
 )
 
-
-@dataclass(frozen=True)
-class WindowsOfKeys:
-    """Configuration of windows, without the computation."""
-
-    window: Window | WindowAssigner
-    lateness_ms: int = 0
-    trigger: Trigger | None = None
-    evictor: Evictor | None = None
-
-    @property
-    def time(self) -> Time | None:
-        """The clock that they end by; None where they do not end."""
-        if isinstance(self.window, GlobalWindows | CountWindow):
-            return None
-        return self.window.time
-
-    @property
-    def merges(self) -> bool:
-        window = self.window
-        return window.merges if isinstance(window, WindowAssigner) else isinstance(window, Session)
-
-    @property
-    def in_columns(self) -> bool:
-        """Whether it is by event time alone that they fire, so that they are computed in columns."""
-        plain = self.trigger is None and self.evictor is None and self.time == "event_time"
-        if isinstance(self.window, Session) and self.window.gap_of_rows is not None:
-            return False
-        return plain and not isinstance(self.window, WindowAssigner)
-
-    @property
-    def name(self) -> str:
-        window = self.window
-        return type(window).__name__ if isinstance(window, WindowAssigner) else str(window)
-
-    def fired_by(self) -> tuple[Trigger, Evictor | None]:
-        """The trigger and the evictor, said or not. Raises ProgramError where they do not fit."""
-        trigger, evictor, window = self.trigger, self.evictor, self.window
-        if isinstance(window, CountWindow):
-            if trigger is not None or evictor is not None:
-                raise ProgramError(
-                    "windows of a count have their trigger, and what is dropped as they fire",
-                    hint="say both for .window(rh.GlobalWindows())",
-                )
-            if window.size_rows == window.every_rows:
-                return triggers.purging(triggers.count(window.size_rows)), None
-            return triggers.count(window.every_rows), evictors.count(window.size_rows)
-        if trigger is None and isinstance(window, WindowAssigner):
-            trigger = window.default_trigger()
-        if trigger is None:
-            match self.time:
-                case "event_time":
-                    trigger = triggers.event_time()
-                case "processing_time":
-                    trigger = triggers.processing_time()
-                case None:
-                    raise ProgramError(
-                        "global windows do not end: nothing would fire them",
-                        hint="say what does: .window(rh.GlobalWindows())"
-                        ".trigger(rh.triggers.count(100))",
-                    )
-        unmerging = trigger.unmerging() if self.merges else None
-        if unmerging is not None:
-            raise ProgramError(
-                f"{type(unmerging).__name__} cannot merge, and {self.name} windows merge",
-                hint="write its on_merge(ctx): the state of windows that become one is joined there "
-                "(ctx.merged()), and timers of the new one are set",
-            )
-        return trigger, evictor
-
-
-def windows_said(program: Program, port: Input, window: Any) -> WindowsOfKeys:
-    """Check the argument of `window` for the stream at that port. Raises ProgramError, SchemaError."""
-    if isinstance(window, type) and issubclass(window, Window | WindowAssigner):
-        raise ProgramError(
-            f"window() takes an instance, not the class {window.__name__}",
-            hint=f"write .window({window.__name__}(...))",
-        )
-    if not isinstance(window, Window | WindowAssigner):
-        raise ProgramError(
-            f"window() takes a window, not {shown(window)}",
-            hint='write .window(rh.Tumbling("1m")), .window(rh.Sliding("1h", every="10m")) or '
-            '.window(rh.Session(gap="10m"))',
-        )
-    windows = WindowsOfKeys(window)
-    if isinstance(window, WindowAssigner):
-        check_methods(window, WindowAssigner, "window")
-    if isinstance(window, Window):
-        window.check()
-        if isinstance(window, Session) and window.gap_of_rows is not None:
-            check_gap(window.gap_of_rows, program.type_of(port).schema)
-        elif windows.time is not None:
-            windows_of(window)
-    if windows.time == "event_time":
-        check_event_time(program.type_of(port), "a window")
-        program.go_by_event_time(port)
-    return windows
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
 
 
 class WindowedStream:
     """The windows of a keyed stream; made by `window`."""
 
-    def __init__(self, program: Program, port: Input, windows: WindowsOfKeys) -> None:
-        self._program = program
-        self._port = port
+    def __init__(self, keyed: Transformation, windows: WindowsOfKeys) -> None:
+        self._keyed = keyed
         self._windows = windows
 
     if not TYPE_CHECKING:
@@ -172,11 +67,12 @@ class WindowedStream:
             no_such_method(self, "a windowed stream", name, _OF_RESULTS)
 
     def __repr__(self) -> str:
-        return f"<windows {self._windows.window!r} of a stream keyed by {', '.join(self._port.keys)}>"
+        keys = ", ".join(self._keyed.port.keys)
+        return f"<windows {self._windows.window!r} of a stream keyed by {keys}>"
 
     @property
     def _type(self) -> StreamType:
-        return self._program.type_of(self._port)
+        return self._keyed.type
 
     @property
     def _shown(self) -> pa.Schema:
@@ -223,7 +119,7 @@ class WindowedStream:
             return self._with(evictor=evictor)
 
     def _with(self, **changes: Any) -> WindowedStream:
-        return type(self)(self._program, self._port, replace(self._windows, **changes))
+        return type(self)(self._keyed, replace(self._windows, **changes))
 
     # --- what is computed -------------------------------------------------------------------------
 
@@ -266,7 +162,7 @@ class WindowedStream:
         with located(call_site(), name):
             checked = check_aggregates(aggregates, ".aggregate(hits=rh.agg.count())")
             schema = self._type.schema
-            keys = [schema.field(key) for key in self._port.keys]
+            keys = [schema.field(key) for key in self._keyed.port.keys]
             bounds = WINDOW_FIELDS if windows.time is not None else []
             result = pa.schema([*keys, *bounds, *aggregate_fields(checked, schema)])
             check_columns(result)
@@ -276,7 +172,7 @@ class WindowedStream:
             else:
                 record = self._record_of_trigger()
                 used = {column for agg in checked.values() for column in agg.columns}
-                self._check_has(record, {*self._port.keys, *used} & set(schema.names))
+                self._check_has(record, {*self._keyed.port.keys, *used} & set(schema.names))
                 spec = self._triggered(record, aggregates=checked)
             return self._then(spec, name, Declared(result, None))
 
@@ -376,7 +272,7 @@ class WindowedStream:
     def _triggered(self, record: type | None, **computed: Any) -> TriggeredWindowSpec:
         windows = self._windows
         trigger, evictor = windows.fired_by()
-        windowed_codec(self._type.schema, self._port.keys)
+        windowed_codec(self._type.schema, self._keyed.port.keys)
         return TriggeredWindowSpec(
             windows.window,
             windows.time,
@@ -421,10 +317,7 @@ class WindowedStream:
         outputs = {MAIN: StreamType(declared.schema, timed, declared.record)}
         if self._windows.time == "event_time":
             outputs[LATE] = self._type
-        node = self._program.add(
-            spec, name=name, site=call_site(), inputs=(self._port,), outputs=outputs
-        )
-        return DataStream(self._program, Input(node.id))
+        return self._keyed.add(spec, name, outputs).stream
 
     def _processed(self, rows: DataStream, fn: WindowFunction, returns: Any) -> DataStream:
         """The rows of aggregates, given to a function with key and window."""
@@ -432,31 +325,11 @@ class WindowedStream:
         with located(call_site(), name):
             record = input_record(fn.process, rows.schema, many=True)
             declared = output_type(fn.process, returns, method="process", many=True)
-            of_row = OfRow(fn, self._port.keys)
-            type = StreamType(declared.schema, rows._type.event_time, declared.record)
-            node = self._program.add(
-                MapSpec(of_row, True, record),
-                name=name,
-                site=call_site(),
-                inputs=(rows._port,),
-                outputs={MAIN: type},
-            )
-            return ProcessedWindows(self._program, Input(node.id), rows)
-
-
-class ProcessedWindows(DataStream):
-    """Output of a function of windows. Names and side outputs are those of the windows."""
-
-    def __init__(self, program: Program, port: Input, windows: DataStream) -> None:
-        super().__init__(program, port)
-        self._windows = windows
-
-    def side_output(self, tag: str) -> DataStream:
-        return self._windows.side_output(tag)
-
-    def uid(self, uid: str) -> DataStream:
-        self._windows.uid(uid)
-        return self
+            of_row = OfRow(fn, self._keyed.port.keys)
+            windows = rows.transformation
+            type = StreamType(declared.schema, windows.type.event_time, declared.record)
+            made = windows.add(MapSpec(of_row, True, record), name, {MAIN: type})
+            return replace(made, results_of=windows).stream
 
 
 def _check_instance(given: Any, cls: type, what: str, example: str, of: str = "") -> None:

@@ -87,7 +87,8 @@ def test_a_table_over_changes_counts_what_is_there() -> None:
 
 def test_a_table_of_changes_is_restored_and_rescaled_in_memory_and_on_disk() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
-        return rows._typed(rh_changes()).key_by("state").table(n=rh.agg.count(), of=rh.agg.sum("cents"))
+        changes = rows.transformation.with_changes(rh_changes()).stream
+        return changes.key_by("state").table(n=rh.agg.count(), of=rh.agg.sum("cents"))
 
     back = [order(1, "new", 10, "update_before"), order(1, "paid", 10), order(1, "paid", 10, "delete")]
     came = check_example(OperatorExample(table, ORDERS, [SCRIPT[0], *back]))["out"]
@@ -109,7 +110,8 @@ def measured(id: int, at: str, x: float, op: str = "insert") -> dict[str, Any]:
 
 
 def by_place(rows: rh.DataStream) -> rh.DataStream:
-    return rows._typed(rh_changes()).key_by("at").table(n=rh.agg.count(), x=rh.agg.sum("x"))
+    changes = rows.transformation.with_changes(rh_changes()).stream
+    return changes.key_by("at").table(n=rh.agg.count(), x=rh.agg.sum("x"))
 
 
 def test_a_key_that_was_emptied_begins_with_nothing() -> None:
@@ -198,7 +200,8 @@ def rh_changes() -> Any:
 
 def test_a_row_that_was_not_there_cannot_be_taken_back() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
-        return rows._typed(rh_changes()).key_by("state").table(n=rh.agg.count())
+        changes = rows.transformation.with_changes(rh_changes()).stream
+        return changes.key_by("state").table(n=rh.agg.count())
 
     with pytest.raises(InputError, match="taken back that was not there") as raised:
         collected(table, [order(1, "new", 10, "update_before")], ORDERS)

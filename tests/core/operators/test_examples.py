@@ -22,9 +22,8 @@ import pytest
 import rheos as rh
 from rheos.core import operators
 from rheos.core.aggregates.sum import Sum
-from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.nodes import MAIN, Input, StreamType
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.call import CallForm, CallSpec
 from rheos.core.operators.changelog.emptied import EmptiedSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
@@ -81,20 +80,15 @@ if find_spec("numba") is not None:
 
 def parts_by_id(rows: rh.DataStream) -> rh.DataStream:
     schema = pa.schema([*rows.schema, pa.field("part", pa.int64())])
-    return rows._then(TruncationSpec(("id",), "part", skips=False), "truncation", schema, None)
+    spec = TruncationSpec(("id",), "part", skips=False)
+    return rows.transformation.then(spec, "truncation", schema).stream
 
 
 def emptied_by_id(rows: rh.DataStream) -> rh.DataStream:
     schema = pa.schema([field for field in rows.schema if field.name != "part"])
-    keyed = rows.key_by("part")
-    node = rows._program.add(
-        EmptiedSpec(("id",)),
-        name="emptied",
-        site=Site(__file__, 1),
-        inputs=(keyed._port,),
-        outputs={MAIN: replace(rows._type, schema=schema)},
-    )
-    return rh.DataStream(rows._program, Input(node.id))
+    type = replace(rows.transformation.type, schema=schema)
+    keyed = rows.key_by("part").transformation
+    return keyed.add(EmptiedSpec(("id",)), "emptied", {MAIN: type}).stream
 
 
 GIVEN = {

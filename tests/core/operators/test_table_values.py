@@ -221,7 +221,7 @@ def test_values_are_read_from_a_savepoint() -> None:
 
 def test_it_is_restored_and_rescaled_in_all_ways() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
-        changes = rows._typed(Changes(("k",), retracts=True))
+        changes = rows.transformation.with_changes(Changes(("k",), retracts=True)).stream
         return changes.key_by("k").table(low=rh.agg.min("v"), n=rh.agg.count_distinct("w"))
 
     def of_rows(rows: rh.DataStream) -> rh.DataStream:

@@ -10,12 +10,11 @@ def dollars(cents: int) -> float:
 
 check_example(
     OperatorExample(
-        lambda sales: sales._then(
+        lambda sales: sales.transformation.then(
             CallSpec("dollars", dollars, ("cents",), CallForm.VALUES),
             "call",
             sales.schema.append(pa.field("dollars", pa.float64())),
-            None,
-        ),
+        ).stream,
         pa.schema([("cents", pa.int64())]),
         [{"cents": 250}, {"cents": None}],
     ),

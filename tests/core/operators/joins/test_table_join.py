@@ -117,8 +117,8 @@ def test_changes_of_both_sides(how: Any) -> None:
     script = drawn_changes(Random(how), 60)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
-        one = left._typed(Changes(("l",), retracts=True)).key_by("k")
-        other = right._typed(Changes(("r",), retracts=True)).key_by("k")
+        one = left.transformation.with_changes(Changes(("l",), retracts=True)).stream.key_by("k")
+        other = right.transformation.with_changes(Changes(("r",), retracts=True)).stream.key_by("k")
         return one.join(other, how=how, ttl="forever")
 
     came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
@@ -132,8 +132,10 @@ def test_upserts_take_the_place_of_the_row_that_is_there() -> None:
     script = drawn_changes(Random(7), 60, upserts=True)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
-        one = left._typed(Changes(("k", "l"), retracts=False)).key_by("k")
-        other = right._typed(Changes(("k", "r"), retracts=False)).key_by("k")
+        one = left.transformation.with_changes(Changes(("k", "l"), retracts=False)).stream.key_by("k")
+        other = right.transformation.with_changes(Changes(("k", "r"), retracts=False)).stream.key_by(
+            "k"
+        )
         return one.join(other, how="full", ttl="forever")
 
     came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
@@ -185,8 +187,8 @@ def operator(
         env.from_source(rh.collection(schema.empty_table()), watermark)
         for schema, watermark in zip((LEFT, RIGHT), by, strict=True)
     )
-    one = left._typed(Changes(("l",), retracts=True)).key_by("k")
-    other = right._typed(Changes(("r",), retracts=True)).key_by("k")
+    one = left.transformation.with_changes(Changes(("l",), retracts=True)).stream.key_by("k")
+    other = right.transformation.with_changes(Changes(("r",), retracts=True)).stream.key_by("k")
     one.join(other, how=how, ttl=ttl).collect("out")
     [planned] = [op for op in env.plan().operators() if isinstance(op.spec, TableJoinSpec)]
     assert isinstance(planned.spec, TableJoinSpec)

@@ -6,7 +6,7 @@ have become others are taken back, and given again.
 ```python
 check_example(
     OperatorExample(
-        lambda sales: sales.key_by("shop")._then(
+        lambda sales: sales.key_by("shop").transformation.add(
             OverSpec(
                 OverColumns("day", ("price",), (Sum("price"),), ("total",)),
                 FrameSpec(by_rows=True, preceding=1),
@@ -26,7 +26,7 @@ check_example(
                     changes=Changes(("shop", "id"), retracts=True),
                 )
             },
-        ),
+        ).stream,
         pa.schema(
             [
                 ("shop", pa.string()),

@@ -1,0 +1,179 @@
+"""Methods of `DataStream` that call a function of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from rheos.api.async_functions import Order, mapped
+from rheos.api.function_checks import (
+    check_function,
+    check_outputs,
+    emitted_type,
+    operator_name,
+    side_types,
+)
+from rheos.api.stream_base import Stream
+from rheos.api.typing_of_functions import Declared, declared_type, input_record, output_type
+from rheos.core.callables import check_callable, function_name
+from rheos.core.connectors.retry import Retry
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.connected_functions import ProcessFunction
+from rheos.core.graph.functions import AsyncFunction
+from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.operators.map import MapSpec
+from rheos.core.operators.map_batches import MapBatchesSpec
+from rheos.core.operators.plain_process import PlainProcessSpec
+from rheos.core.protocol.durations import Duration
+from rheos.core.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+
+    pass
+
+
+class FunctionMethods(Stream):
+    """Methods that call a function for each row or batch."""
+
+    def map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
+        """Makes one record of each.
+
+        The function is annotated, or `returns=` says the type of its results: a dataclass, a
+        pyarrow.Schema, or a dict of column names and types.
+
+        ```python
+        def parse(line: Line) -> LogEvent: ...
+
+        lines.map(parse)
+        lines.map(lambda line: Word(line.text.upper()), returns=Word)
+        ```
+        """
+        return self._map("map", fn, returns, flat=False)
+
+    def flat_map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
+        """Makes any number of records of each: the function yields them, or returns an iterable.
+
+        ```python
+        def words(line: Line) -> Iterator[Word]:
+            for word in line.text.split():
+                yield Word(word)
+
+        lines.flat_map(words)
+        ```
+        """
+        return self._map("flat_map", fn, returns, flat=True)
+
+    def _map(
+        self, kind: Literal["map", "flat_map"], fn: Callable[[Any], Any], returns: Any, *, flat: bool
+    ) -> DataStream:
+        name = operator_name(kind, fn)
+        with located(call_site(), name):
+            check_callable(fn, kind, ["a record"], yields=flat)
+            record = input_record(fn, self.schema)
+            declared = output_type(fn, returns, method=kind, many=flat)
+            return self._then(MapSpec(fn, flat, record), name, declared)
+
+    def map_batches(
+        self,
+        fn: Callable[[Any], Any],
+        form: Literal["polars", "arrow", "pandas"] = "polars",
+        returns: Any = None,
+    ) -> DataStream:
+        """Call the function with whole batches: a Polars DataFrame, an Arrow RecordBatch, or a pandas
+        DataFrame. It returns the same type, with the columns of `returns`.
+
+        The division of rows into batches differs from run to run, so the result for a row must not
+        depend on its neighbours. If the stream has event time, the function must return as many rows as
+        it received.
+
+        ```python
+        def score(batch: pl.DataFrame) -> pl.DataFrame:
+            return batch.with_columns(score=model.predict(batch["text"]))
+
+        texts.map_batches(score, returns=Scored)
+        ```
+        """
+        name = operator_name("map_batches", fn)
+        with located(call_site(), name):
+            check_callable(fn, "map_batches", ["a batch"])
+            if form not in ("polars", "arrow", "pandas"):
+                raise ProgramError(
+                    f"form={form!r} is not known", hint='write form="polars", "arrow" or "pandas"'
+                )
+            if returns is None:
+                raise SchemaError(
+                    "map_batches() cannot know the columns that its function gives",
+                    hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored "
+                    "is a dataclass or a pyarrow.Schema",
+                )
+            declared = declared_type(returns)
+            return self._then(MapBatchesSpec(fn, form), name, declared)
+
+    def process(self, fn: ProcessFunction, returns: Any = None) -> DataStream:
+        """Calls a function for each record, with side outputs and operator state.
+
+        ```python
+        class Sort(rh.ProcessFunction):
+            side_outputs = {"bad": Line}
+
+            def process_element(self, line: Line, ctx) -> Iterator[LogEvent]: ...
+
+        lines.process(Sort())
+        ```
+        """
+        name, methods = operator_name("process", fn), ["process_element"]
+        with located(call_site(), name):
+            instead = "; for a plain function use .map(...) or .flat_map(...)"
+            check_function(fn, ProcessFunction, methods, instead=instead)
+            declared = emitted_type(fn, ProcessFunction, methods, returns)
+            sides = side_types(fn)
+            check_outputs(fn, declared, sides, methods[0])
+            spec = PlainProcessSpec(fn, input_record(fn.process_element, self.schema), tuple(sides))
+            outputs = {MAIN: declared, **sides}
+            made = {tag: each.after(self._type) for tag, each in outputs.items()}
+            return self._at.add(spec, name, made).stream
+
+    def map_async(
+        self,
+        fn: Callable[[Any], Any] | AsyncFunction,
+        returns: Any = None,
+        *,
+        capacity: int = 1000,
+        timeout: Duration = "5s",
+        order: Order = "ordered",
+        retries: Retry | None = None,
+        on_timeout: Callable[[Any], Any] | None = None,
+    ) -> DataStream:
+        """Makes one record of each by an `async def` function, of which many calls are under way at a
+        time: for what waits for others.
+
+        ```python
+        async def ask(visit: Visit) -> Enriched: ...
+
+        visits.map_async(ask, capacity=500, timeout="2s", retries=rh.retry(3, on=ConnectionError))
+        ```
+
+        A row whose answer was not given on when a job fails is called for again.
+
+        Args:
+            fn: the function, or an `rh.AsyncFunction` with a client that is opened once.
+            returns: what it gives, where its annotation does not say so.
+            capacity: how many calls are under way at a time, in each subtask.
+            timeout: how long a call may take, with its retries. One that takes longer ends the attempt,
+                at the line where it waits; the job is restarted by its strategy.
+            order: "ordered" gives results in the order of the rows; "unordered" as they come, though
+                never past a watermark.
+            retries: after which errors a call is made again, and how often: `rh.retry(...)`. Each is
+                counted (`retries`).
+            on_timeout: makes the result of a record whose call was not answered in time, instead of the
+                error. Each is counted (`timeouts`).
+        """
+        name = operator_name("map_async", fn)
+        with located(call_site(), name):
+            given = (fn, returns, capacity, timeout, order, retries, on_timeout)
+            spec, declared = mapped(self.schema, *given)
+            return self._then(spec, name, declared)
+
+    def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:
+        return self._at.then(spec, name, declared.schema, declared.record).stream

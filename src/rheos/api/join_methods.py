@@ -1,0 +1,204 @@
+"""Methods of `KeyedStream` that join it with another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rheos.api.function_checks import operator_name
+from rheos.api.joins import (
+    JoinHow,
+    TemporalHow,
+    TimeToLive,
+    co_grouped,
+    interval_joined,
+    tables_joined,
+    temporal_joined,
+    window_joined,
+)
+from rheos.api.stream_base import Stream
+from rheos.api.transformations import Transformation
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import CoGroupFunction
+from rheos.core.graph.nodes import MAIN, Spec, StreamType
+from rheos.core.graph.windows import Window
+from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.protocol.durations import Duration
+from rheos.core.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.api.keyed import KeyedStream
+    from rheos.api.streams import DataStream
+
+
+class JoinMethods(Stream):
+    """Joins of two keyed streams."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self._port.keys
+
+    def interval_join(
+        self,
+        other: KeyedStream,
+        between: tuple[Duration, Duration],
+        how: JoinHow = "inner",
+        *,
+        suffix: str | None = None,
+    ) -> DataStream:
+        """Join rows of this stream and of another one that have the same key and are close together in
+        time. The bounds are the distance of the other row after this one; negative distances mean
+        before.
+
+        ```python
+        orders.key_by("id").interval_join(payments.key_by("order_id"), between=("-5m", "10m"))
+        ```
+
+        A pair has the columns of both, and the later of their times. Late rows go to the side outputs
+        `"late_left"` and `"late_right"`.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            between: the two bounds, inclusive.
+            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
+                partner: with nulls, as soon as no partner can arrive any more.
+            suffix: suffix for the other's columns whose names this stream has, too. A key with the same
+                name on both sides is one column.
+        """
+        with located(call_site(), "interval_join"):
+            sides = self._sides(other, "interval_join")
+            spec, type = interval_joined(*sides, between, how, suffix)
+            return _joined(spec, sides, type, "an interval join")
+
+    def window_join(
+        self, other: KeyedStream, window: Window, how: JoinHow = "inner", *, suffix: str | None = None
+    ) -> DataStream:
+        """Pairs of this stream's rows and the other's, of one key, that are in the same window.
+
+        ```python
+        views.key_by("user").window_join(clicks.key_by("user"), rh.Tumbling("1m"), how="left")
+        ```
+
+        A pair has the columns of both, `window_start` and `window_end`. Late rows go to the side
+        outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            window: of the rows of both: a session is one of both.
+            how: "left", "right" and "full" keep the rows of that side, or of both, that have no partner
+                in a window, with nulls.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "window_join"):
+            sides = self._sides(other, "window_join")
+            spec, type = window_joined(*sides, window, how, suffix)
+            return _joined(spec, sides, type, "a window")
+
+    def co_group(
+        self, other: KeyedStream, window: Window, fn: CoGroupFunction, returns: Any = None
+    ) -> DataStream:
+        """Calls the function once per key and window, with all records of this stream and all of the
+        other, each sorted by event time.
+
+        ```python
+        class Missed(rh.CoGroupFunction):
+            def co_group(self, left: list[View], right: list[Click], ctx) -> Iterator[Report]:
+                yield Report(ctx.key, ctx.window.end_ms, len(left), len(right))
+
+        views.key_by("user").co_group(clicks.key_by("user"), rh.Tumbling("1h"), Missed())
+        ```
+
+        Late rows go to the side outputs `"late_left"` and `"late_right"`.
+        """
+        name = operator_name("co_group", fn)
+        with located(call_site(), name):
+            sides = self._sides(other, "co_group")
+            spec, type = co_grouped(*sides, window, fn, returns)
+            return _joined(spec, sides, type, "a window", name)
+
+    def temporal_join(
+        self, versions: KeyedStream, how: TemporalHow = "inner", *, suffix: str | None = None
+    ) -> DataStream:
+        """Adds to each row the version of another stream that counted at the row's time: the last one
+        of its key that is not later.
+
+        ```python
+        orders.key_by("currency").temporal_join(rates.key_by("currency"))
+        ```
+
+        Rows wait until the watermark of both streams has passed them. Those that come too late go to
+        the side outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            versions: the table that changes, each row from its time on until the next of its key.
+            how: "left" keeps rows for which there was no version yet, with nulls.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "temporal_join"):
+            sides = self._sides(versions, "temporal_join")
+            spec, type = temporal_joined(*sides, how, suffix)
+            return _joined(spec, sides, type, "a temporal join")
+
+    def join(
+        self,
+        other: KeyedStream,
+        how: JoinHow = "inner",
+        *,
+        ttl: TimeToLive | None = None,
+        suffix: str | None = None,
+    ) -> DataStream:
+        """Join all rows of this stream and of another one that have the same key, whatever their times.
+        Each side is append-only or an updating table (`upserts`).
+
+        ```python
+        orders = orders.upserts(key="id").retractions()
+        orders.key_by("user").join(users.upserts(key="id").key_by("id"), how="left", ttl="30d")
+        ```
+
+        The result is a changelog: a pair is retracted when one of its rows is. An inner join of
+        append-only sides is append-only. The result has no event time.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
+                partner: with nulls, until a partner arrives.
+            ttl: required: time after a row's event time at which it is dropped, or up to a tenth of
+                that time later. A dropped row finds no further partner, and its pairs remain. "forever"
+                keeps all rows.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "join"):
+            sides = self._sides(other, "join")
+            spec, type = tables_joined(*sides, how, suffix, ttl)
+            if spec.ttl_ms is not None:
+                for side in sides:
+                    side.go_by_event_time("a time to live")
+            return sides[0].add(spec, "join", {MAIN: type}, sides[1]).stream
+
+    def _sides(self, other: Any, method: str) -> tuple[Transformation, Transformation]:
+        if not isinstance(other, JoinMethods):
+            raise ProgramError(
+                f"{method}() takes a keyed stream, not {other!r}",
+                hint=f'write .{method}(payments.key_by("order_id"), ...)',
+            )
+        if other._program is not self._program:
+            raise ProgramError(
+                f"{method}() takes streams of one environment",
+                hint="read both sources in the same rh.Environment",
+            )
+        return self._at, other.transformation
+
+
+def _joined(
+    spec: Spec,
+    sides: tuple[Transformation, Transformation],
+    type: StreamType,
+    what: str,
+    name: str | None = None,
+) -> DataStream:
+    """Add a join that needs event time, and has side outputs for late rows."""
+    left, right = sides
+    for side in sides:
+        side.go_by_event_time(what)
+    late = zip(LATE_OF_TWO, (left.type, right.type), strict=True)
+    return left.add(spec, name or spec.kind, {MAIN: type, **dict(late)}, right).stream

@@ -1,0 +1,136 @@
+"""Methods of `DataStream` that write or return its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rheos.api.changelog_methods import ChangelogMethods
+from rheos.api.changelogs import (
+    sink_of_changes,
+)
+from rheos.connectors.collect import CollectSink
+from rheos.connectors.print import PrintSink
+from rheos.core.connectors import sink_capabilities
+from rheos.core.connectors.contract import Sink
+from rheos.core.connectors.sink_capabilities import CollectsRows
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.changelog import Changes
+from rheos.core.graph.nodes import Node
+from rheos.core.graph.validate import (
+    check_width,
+)
+from rheos.core.operators.expressions import ExpressionSpec
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.redaction import redacted
+from rheos.core.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+
+    pass
+
+
+class SinkMethods(ChangelogMethods):
+    """Methods that end a stream."""
+
+    def sink_to(
+        self,
+        sink: Sink,
+        name: str | None = None,
+        uid: str | None = None,
+        *,
+        parallelism: int | None = None,
+    ) -> None:
+        """Writes the rows, in `parallelism` subtasks at the most; None: in all of the job, or as many
+        as the sink can be written by.
+
+        ```python
+        counts.sink_to(rh.files.sink("out/", format="parquet"), name="counts")
+        ```
+        """
+        site = call_site()
+        with located(site, name or "sink"):
+            if not isinstance(sink, Sink):
+                raise ProgramError(
+                    f"sink_to() takes a sink, not {sink!r}",
+                    hint='write .sink_to(rh.files.sink("out/"))',
+                )
+            if not self.schema.names:
+                raise SchemaError("there are no columns to write, as the operator emits nothing")
+            changes = self._type.changes
+            if changes is not None and not sink_capabilities.takes_changes(sink):
+                if parallelism is not None:
+                    raise ProgramError(
+                        "changes are written by the subtasks that emit them, so that they keep their "
+                        "order",
+                        hint="leave parallelism out",
+                    )
+                rows, taking = self._for_sink(sink, changes)
+                rows.sink_to(taking, name, uid)
+                return
+            sink.validate(self.schema)
+            most = sink_capabilities.most_writers(sink)
+            width = most if parallelism is None else check_width(None, parallelism)
+            if most is not None and width is not None and width > most:
+                raise ProgramError(
+                    f"{sink.describe()} is written by no more than {most} subtask(s), not {width}",
+                    hint="leave parallelism out",
+                )
+            title = name if name is not None else redacted(sink.describe())
+            self._program.add(
+                SinkSpec(sink),
+                name=title,
+                site=site,
+                inputs=(self._port,),
+                outputs={},
+                uid=uid,
+                parallelism=width,
+            )
+
+    def print(self, name: str | None = None) -> None:
+        """Prints the rows, for display only; see `rh.print_sink`."""
+        self.sink_to(PrintSink(name), name=name)
+
+    def collect(self, name: str) -> None:
+        """Brings the rows to the program, in memory: `env.execute().collected[name]` is their table.
+
+        ```python
+        counts.collect("counts")
+        table = env.execute("try it").collected["counts"]
+        ```
+        """
+        with located(call_site(), name):
+            for node in self._program.graph().nodes:
+                taken = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectsRows)
+                if taken and node.name == name:
+                    raise ProgramError(
+                        f"two streams are collected as {name!r}: this one, and one at {node.site}",
+                        hint="give each its own name",
+                    )
+        self.sink_to(CollectSink(), name=name)
+
+    def to_dataframe(self) -> Any:
+        """The rows as a Spark DataFrame, in batch: to be joined, queried and written like any other.
+
+        Nothing runs before Spark reads it, and each time it does, the stream's program runs as a part
+        of Spark's own plan. The program's sinks have no part in it.
+
+        ```python
+        hits = counts.to_dataframe()
+        hits.join(spark.table("countries"), "country").write.parquet("report/")
+        ```
+        """
+        site, name = call_site(), self._node.name
+        with located(site, name):
+            if not self.schema.names:
+                raise SchemaError("there are no columns to read, as the operator emits nothing")
+            end = Node(0, "to_dataframe", None, site, SinkSpec(CollectSink()), (self._port,), {})
+            return self._program.to_frame(self._program.ending_in(end))
+
+    def _for_sink(self, sink: Sink, changes: Changes) -> tuple[DataStream, Sink]:
+        taking, steps, schema = sink_of_changes(sink, changes, self.schema)
+        rows = self.as_rows().transformation
+        for op, exprs in steps:
+            after = schema if op == "select" else rows.type.schema
+            rows = rows.then(ExpressionSpec(op, tuple(exprs)), op, after)
+        return rows.stream, taking

@@ -1,0 +1,47 @@
+"""Base of `DataStream` and `KeyedStream`: a place in the program.
+
+Imports in this package go from `streams` down to here, and never back. The methods of the lower classes
+return a `DataStream`, which they receive from `Transformation.stream`; they import its class for type
+checkers alone.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rheos.api.program import Program
+from rheos.api.transformations import Transformation
+from rheos.core.graph.nodes import Input, Node, StreamType
+
+
+class Stream:
+    """Rows at an output of an operator in the program."""
+
+    def __init__(self, program: Program, port: Input) -> None:
+        self._at = Transformation(program, port)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return self._at.type.schema
+
+    @property
+    def transformation(self) -> Transformation:
+        """The stream's place in the program, to which libraries such as SQL add operators."""
+        return self._at
+
+    @property
+    def _program(self) -> Program:
+        return self._at.program
+
+    @property
+    def _port(self) -> Input:
+        return self._at.port
+
+    @property
+    def _type(self) -> StreamType:
+        return self._at.type
+
+    @property
+    def _node(self) -> Node:
+        return self._at.node
