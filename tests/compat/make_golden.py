@@ -6,9 +6,10 @@ never written again: a reader that no longer takes it is wrong.
     savepoint.zip     a savepoint of the program, taken in the middle of its input
     checkpoints.zip   its checkpoint directory, as it lies there when the driver is lost
     rocksdb.zip       the same, with state kept in RocksDB
+    surface.txt       the names, commands, REST operations and metrics that users may rely on
 
-Beside the files each holds `published.json`: what the sinks had published by then. RocksDB notes the
-name of the host in its files; `unshare --uts` gives it another.
+Each zip also has `published.json`, the rows that the sinks had published by then. RocksDB writes the
+host name into its files; `unshare --uts` gives it another.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from rheos.core.checkpoint.log import JobLog
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.protocol.state_config import Backend
 from tests.compat.programs import released
+from tests.compat.surface import surface
 from tests.compat.worlds import JOB, Kept, begin
 
 FOLDER = Path(__file__).parent
 PUBLISHED = "published.json"
+SURFACE = "surface.txt"
 MIDDLE_US = 220_000
 """When about half of the rows have been read."""
 LATER_US = 320_000
@@ -48,6 +51,7 @@ def main() -> None:
     for kind, backend in BACKENDS.items():
         lost = with_checkpoints(backend)
         pack(folder / f"{kind}.zip", lost.world.store.files, lost)
+    (folder / SURFACE).write_text("".join(f"{line}\n" for line in sorted(surface())))
 
 
 def with_savepoint() -> tuple[Kept, str]:

@@ -297,7 +297,10 @@ STATES = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_kind_of_state_is_kept(version: str) -> None:
-    assert stored_states(savepoint_of(version).entry.handles) == STATES
+    expected = (
+        STATES if version == "0.1.0" else {**STATES, "numbered": STATES["numbered"] | {"held behind"}}
+    )
+    assert stored_states(savepoint_of(version).entry.handles) == expected
     for kind in BACKENDS:
         check_worth_keeping(JobLog(snapshot(version, kind).store(), JOB), kind)
 
