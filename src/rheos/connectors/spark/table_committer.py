@@ -32,7 +32,7 @@ from rheos.connectors.calls.bounded_calls import LoneCalls
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files.committer import STAGING, FileCommitter
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.spark.table_publishing import SparkTable
+from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, decode_part
 from rheos.connectors.spark.types import spark_schema

@@ -14,12 +14,12 @@ from pyspark.sql import types as sql
 
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.collecting import collected
+from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_fit import columns_of, fitted_schema
 from rheos.connectors.spark.table_publishing import (
     DeltaCommitter,
     IcebergCommitter,
     ParquetCommitter,
-    SparkTable,
 )
 from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import Staging, TableWriter

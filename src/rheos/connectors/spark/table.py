@@ -1,0 +1,55 @@
+"""A table as those see it who publish into it: where it is, and whether it is as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of
+from rheos.connectors.spark.table_session import publishing
+from rheos.connectors.spark.table_writer import Staging
+from rheos.connectors.tables import TableFormat
+from rheos.core.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A table that is there."""
+
+    label: str
+    """Its full name, or its path."""
+    format: TableFormat
+    location: str
+    """As Spark knows it."""
+    staging: Staging
+    columns: tuple[TableColumn, ...]
+    """As they were when the job was submitted."""
+    by_name: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.format} table {self.label}"
+
+    def current_columns(self, session: SparkSession) -> tuple[TableColumn, ...]:
+        """As they are now."""
+        if self.by_name:
+            session.catalog.refreshTable(self.label)
+            return columns_of(session.table(self.label).schema)
+        return columns_of(session.read.format(self.format).load(self.location).schema)
+
+    def check_unchanged(self, session: SparkSession) -> None:
+        """Raises SchemaError where what was staged does not fit the table any more: nothing is
+        published then."""
+        if not self.by_name and self.format == "parquet":
+            return
+        with publishing(f"the table {self.label} is not to be found"):
+            columns = self.current_columns(session)
+        try:
+            check_fits(self.staging.schema, columns, self.label)
+        except SchemaError as error:
+            raise SchemaError(
+                f"the table has changed while the job ran: {error.what}",
+                hint="nothing of the checkpoint is published, and it is not lost: change the table "
+                "back, and start the job again",
+            ) from error
