@@ -13,7 +13,7 @@ from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.log_lines import LogLine
 from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.job_logs import LogFile
-from rheos.runtimes.driver.worker_logs import JOBS, pass_on
+from rheos.runtimes.driver.driver_logs import JOBS, pass_on
 from rheos.runtimes.job import JobConfig
 from tests.cli.stand_ins import StandIn, outline
 from tests.cli.test_jobs import rheos

@@ -15,7 +15,7 @@ import rheos as rh
 from rheos.connectors import files
 from rheos.core.connectors.contract import EndOfSplit, Pending, Split
 from rheos.core.errors import InputError, ProgramError
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.runtime import SimulatedRuntime
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import HeldIo, Probe, read

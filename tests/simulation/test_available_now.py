@@ -17,7 +17,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobConfig, JobState, JobStatus
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.testing import Faults

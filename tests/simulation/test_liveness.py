@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rheos.runtimes.job import JobState
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.testing import Faults
 from tests.worlds.worlds import draw_world
 

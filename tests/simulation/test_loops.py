@@ -21,8 +21,7 @@ from rheos.core.errors import (
 )
 from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.runtimes.job import JobState
-from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.testing import simulate
 from tests.worlds.loop_programs import MEETING, SPLITTING, WALKING
 from tests.worlds.programs import CheckedProgram

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.testing import Faults, simulate
 from tests.worlds.worlds import Climate, draw_world
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from tests.worlds.worlds import draw_world
 
 

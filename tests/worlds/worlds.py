@@ -16,8 +16,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.runtimes.job import JobState
-from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.testing.drawn_settings import draw_checkpoints, draw_requests, draw_task
 from rheos.testing.memory import MemoryTable
 from rheos.testing.simulation import Simulated, Taken, simulate

@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.servers_away import SERVERS_AWAY
-from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, read_staged
-from rheos.connectors.staging_room import StagingRoom
+from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom, read_staged
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.elements import Batch

@@ -42,9 +42,8 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import no_form, whole
-from rheos.formats.decimal_text import decimals_of
+from rheos.formats.decimal_text import decimals_of, with_writable_times
 from rheos.formats.registration import FormatRegistration
-from rheos.formats.times_as_text import with_writable_times
 
 _RETURN = b"\r"[0]
 _BOM = b"\xef\xbb\xbf"

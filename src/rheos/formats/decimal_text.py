@@ -1,10 +1,4 @@
-"""Decimals from text, for every border where text becomes a decimal column.
-
-Arrow reads the digits of a string as an integer, and scales it by a table with an entry for each digit
-that its type holds. It checks neither that the table is long enough nor that the product fits: "1e-60",
-or 38 ones for a column with two digits after the point, become arbitrary numbers, and "1e-99999999"
-ends the process. This module gives Arrow only what it can scale.
-"""
+"""Times and decimals as text, for every border where text becomes such a column, and back."""
 
 from __future__ import annotations
 
@@ -14,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.time_bounds import ARROW_TEXT, refuse_times_outside
 
 _DIGITS = 38
 """Maximum digits of a decimal. Arrow scales numbers of up to this many digits correctly in 256 bits."""
@@ -111,3 +108,24 @@ def _exponent(number: Decimal) -> int:
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
     return exponent
+
+
+# --- times --------------------------------------------------------------------------------------------
+
+
+def with_writable_times(rows: Batch, form: str) -> Batch:
+    """Returns the rows with times in UTC where they have a zone. Raises InputError, naming column and
+    record, for a time that has no text. `form` is what is written, for the error: "CSV"."""
+    refuse_times_outside(rows, ARROW_TEXT, form)
+    kinds = rows.schema.types
+    if all(getattr(kind, "tz", None) in (None, "UTC") for kind in kinds):
+        return rows
+    columns = [_in_utc(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+def _in_utc(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz not in (None, "UTC"):
+        return column.cast(pa.timestamp(kind.unit, "UTC"))
+    return column

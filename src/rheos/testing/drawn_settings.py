@@ -7,8 +7,7 @@ from random import Random
 
 from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Faults, Requests
 
 CHECKPOINTS = CheckpointConfig(
     interval_ms=100,

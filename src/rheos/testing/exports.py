@@ -1,8 +1,7 @@
 """The names that `rheos.testing` exports."""
 
-from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.runtimes.simulated.invariants import InvariantError
-from rheos.runtimes.simulated.requests import Requests
 from rheos.testing.connector_kit import BrokenRuleError, check_sink, check_source
 from rheos.testing.harness import OperatorExample, ReplayMode, Right, check_example, replay
 from rheos.testing.lookup import MemoryLookup

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rheos.core.errors import ProgramError
-from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.testing.drawn_settings import DrawnSettings
 
 if TYPE_CHECKING:

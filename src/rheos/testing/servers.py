@@ -14,13 +14,12 @@ connector, also for connectors of other distributions.
 
 import typing as _typing
 
-from rheos.ops.servers.by_name import development_server, server_names
 from rheos.ops.servers.cassandra import CassandraNode
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
 from rheos.ops.servers.redis import RedisServer
-from rheos.ops.servers.server import Server
+from rheos.ops.servers.server import Server, development_server, server_names
 
 __all__ = [
     "CassandraNode",

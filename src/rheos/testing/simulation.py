@@ -25,9 +25,8 @@ from rheos.core.site import call_site, located
 from rheos.core.task.config import TaskConfig
 from rheos.runtimes.driver.sources_and_sinks import published_here
 from rheos.runtimes.job import JobConfig, JobStatus
-from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.runtimes.simulated.invariants import InvariantError
-from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.split_watch import split_rows
 from rheos.runtimes.simulated.world import World

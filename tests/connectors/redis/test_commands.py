@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.redis.commands import Commands, command
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.sink import CommandEncoder, RedisLayout
+from rheos.connectors.redis.text import Commands, command
 from rheos.core.errors import InputError, ProgramError
 from rheos.formats import json
 

@@ -28,7 +28,7 @@ from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
-from rheos.runtimes.batch.contexts import context_of
+from rheos.runtimes.batch.partition_host import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
 from rheos.testing import OperatorExample, check_example
 from tests.core.operators.rows import SCHEMA, row, values

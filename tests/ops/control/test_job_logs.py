@@ -17,7 +17,7 @@ from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.log_lines import LogLine
 from rheos.ops.control import job_logs
 from rheos.ops.control.job_logs import LogFile, LogStream, following_lines, log_path, newest_lines
-from rheos.runtimes.driver.worker_logs import JOBS, pass_on
+from rheos.runtimes.driver.driver_logs import JOBS, pass_on
 
 NAMES = {OperatorId("map-1"): "parse"}
 AT_MS = 1_700_000_000_123

@@ -13,7 +13,7 @@ import pytest
 from rheos.core.metrics.health import Severity, simple_health
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
-from rheos.ops.control.live_display import LiveDisplay
+from rheos.ops.control.controlled_jobs import LiveDisplay
 from rheos.ops.control.picture import picture
 from tests.cli.stand_ins import METRICS, STATUS, outline
 

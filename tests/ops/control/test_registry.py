@@ -16,9 +16,16 @@ import pytest
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control import processes
-from rheos.ops.control.ended_jobs import LOST, MAX_ENDED
 from rheos.ops.control.processes import Liveness, ProcessId, liveness, this_process
-from rheos.ops.control.registry import JobRecord, Registry, find_job, newest_drivers, registry_folder
+from rheos.ops.control.registry import (
+    LOST,
+    MAX_ENDED,
+    JobRecord,
+    Registry,
+    find_job,
+    newest_drivers,
+    registry_folder,
+)
 from rheos.runtimes.job import JobConfig, job_key
 
 

@@ -19,7 +19,7 @@ from rheos.ops.control.job_logs import LogFile
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import Registry
 from rheos.ops.dashboard.operations import operations
-from rheos.runtimes.driver.worker_logs import JOBS
+from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig, JobState
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline

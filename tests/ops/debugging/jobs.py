@@ -18,7 +18,7 @@ from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.task.config import TaskConfig
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.world import World
 from rheos.testing.slow_source import SlowSource
 

@@ -12,7 +12,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.world import World
 
 PROGRAM = '''

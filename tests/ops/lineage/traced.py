@@ -10,7 +10,7 @@ import rheos as rh
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.forks.input import CheckpointInput
-from rheos.ops.forks.taped_run import Beginning
+from rheos.ops.forks.tape import Beginning
 from rheos.ops.lineage.answer import Answers, ExplainedRow
 from rheos.ops.lineage.traced_run import TracedRun
 

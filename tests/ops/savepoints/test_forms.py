@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rheos.core.errors import InputError, SchemaError, UnrestorableError
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.describe import type_shape
-from rheos.ops.savepoints.arrow_names import arrow_type
+from rheos.ops.savepoints.state_layout import arrow_type
 from rheos.ops.savepoints.values import array_header, values_of
 
 

@@ -16,7 +16,7 @@ from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.world import World
 
 

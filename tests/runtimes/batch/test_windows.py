@@ -20,7 +20,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
-from rheos.runtimes.batch.contexts import context_of
+from rheos.runtimes.batch.partition_host import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
 
 

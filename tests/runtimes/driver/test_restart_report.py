@@ -11,8 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos.core.protocol.ids import JobId
-from rheos.runtimes.driver.restart_report import RestartReport
-from rheos.runtimes.driver.worker_logs import JOBS
+from rheos.runtimes.driver.driver_logs import JOBS, RestartReport
 from rheos.runtimes.job import JobState, JobStatus
 
 

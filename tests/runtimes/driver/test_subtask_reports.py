@@ -9,9 +9,8 @@ from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.control import Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
-from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
+from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
-from rheos.runtimes.driver.totals import JobTotals
 from rheos.runtimes.job import JobState, JobStatus
 from tests.runtimes.driver.test_master import Target, plan_of
 

@@ -20,8 +20,14 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.target import EmptyFile, Mode, check_target, put_empty, remove_own
+from rheos.connectors.files.folder import (
+    EmptyFile,
+    Mode,
+    SinkFolder,
+    check_target,
+    put_empty,
+    remove_own,
+)
 from rheos.core.connectors.contract import Committer
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError

@@ -1,13 +1,17 @@
-"""A folder that files are written into: local, or of a file system of fsspec."""
+"""The folder that a sink writes files into: local or of fsspec, and what is in it when a job begins."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import posixpath
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from rheos.connectors.files.remote import url_to_fs
+from rheos.core.errors import ConfigurationError
 
 
 class SinkFolder:
@@ -76,3 +80,85 @@ class SinkFolder:
             except OSError:
                 return  # Another subtask has put a file there meanwhile.
             relative = posixpath.dirname(relative)
+
+
+# --- files that are there when a job begins -----------------------------------------------------------
+
+
+Mode: TypeAlias = Literal["error", "append", "overwrite"]
+
+_MARK = 8
+_END = r"([a-z0-9]{1,16}(\.gz|\.zst)?)"
+_EMPTY = re.compile(rf"part-[0-9a-f]{{16}}-empty\.{_END}")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class EmptyFile:
+    """A file without rows. It is in the folder from the beginning, so that readers find columns."""
+
+    name: str
+    content: bytes
+
+
+def owner_mark(job: str, operator: str) -> str:
+    """Return the mark of a sink's files: 16 hexadecimal digits, of which the first half identifies the
+    job.
+    """
+    return _digits(job) + _digits(f"{job}\0{operator}")
+
+
+def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str) -> None:
+    """Raises ConfigurationError where rows would be mixed with what is there. Readers pass over names
+    that begin with "." or "_", and so is done here."""
+    if mode == "append" or (mode == "overwrite" and not owner):
+        return
+    there = [name for name in folder.names("") if not name.startswith((".", "_"))]
+    held = [name for name in there if _EMPTY.fullmatch(name) is None]
+    if mode == "overwrite":
+        # Other sinks of the job may write here, too.
+        held = [name for name in held if not _of_job(name, owner)]
+    if not held:
+        return
+    named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
+    if mode == "error":
+        raise ConfigurationError(
+            f"the sink's folder {url} holds files already ({named}), and this job begins with nothing",
+            hint='to replace what it wrote before: mode="overwrite"; to add to it: mode="append"; or '
+            "choose another folder. A job with a checkpoint_dir goes on where it was",
+        )
+    raise ConfigurationError(
+        f"the sink's folder {url} holds files that are not this job's ({named}), and overwriting them "
+        "is refused",
+        hint="remove them yourself if they may go, or choose another folder",
+    )
+
+
+def remove_own(folder: SinkFolder, owner: str) -> None:
+    """Removes what this sink published in runs before."""
+    pattern = _parts(owner)
+    for name in folder.names(""):
+        if pattern.fullmatch(name):
+            folder.remove(name)
+
+
+def put_empty(folder: SinkFolder, empty: EmptyFile) -> None:
+    """Writes the file, in one step, in place of one of an earlier run."""
+    staged = f".{empty.name}.tmp"
+    with folder.create(staged) as out:
+        out.write(empty.content)
+    if not folder.local and folder.exists(empty.name):
+        folder.remove(empty.name)
+    folder.rename(staged, empty.name)
+
+
+def _of_job(name: str, owner: str) -> bool:
+    return bool(owner) and _parts(owner[:_MARK] + "[0-9a-f]" * _MARK).fullmatch(name) is not None
+
+
+def _parts(owner: str) -> re.Pattern[str]:
+    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-\d+-\d+-\d{{5,}}\.{_END}")
+
+
+def _digits(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_MARK]

@@ -34,7 +34,7 @@ from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
 from rheos.connectors.kafka.marks import CREATED_WITHIN_S, Mark
 from rheos.connectors.kafka.producing import CLOSED_WITHIN_S, Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
-from rheos.connectors.staging_room import StagingRoom
+from rheos.connectors.staged_files import StagingRoom
 from rheos.core.errors import InputError, RheosError, UnavailableError
 
 T = TypeVar("T")

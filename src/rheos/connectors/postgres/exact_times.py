@@ -11,7 +11,7 @@ from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record, shown_value
 from rheos.core.protocol.time_bounds import Years, first_row
-from rheos.formats.times_as_text import with_writable_times
+from rheos.formats.decimal_text import with_writable_times
 
 OUR_ERA = Years(1, 300_000)
 """The years that are written as they are; PostgreSQL ends in 294276."""

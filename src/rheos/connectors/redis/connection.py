@@ -14,8 +14,8 @@ from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCall
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.patience import Patience
 from rheos.connectors.redis.client_options import ANSWER_S, RedisOptions, client
-from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.errors import redis_error
+from rheos.connectors.redis.text import command
 from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")

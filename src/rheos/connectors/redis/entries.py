@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.connection import RedisConnection
-from rheos.connectors.redis.text import from_bytes
+from rheos.connectors.redis.text import command, from_bytes
 from rheos.core.connectors.rejected import BadRecord, OnError, bad_record, rejected_schema
 from rheos.core.errors import SchemaError
 from rheos.core.formats.contract import Decoder, Format

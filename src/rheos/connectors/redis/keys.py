@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.redis.commands import concatenated
-from rheos.connectors.redis.text import to_bytes
+from rheos.connectors.redis.text import concatenated, to_bytes
 from rheos.core.connectors.schemas import check_column, is_bytes, shown_row
 from rheos.core.errors import InputError, ProgramError
 

@@ -11,11 +11,19 @@ import pyarrow as pa
 
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.commands import argument, bulk, command, concatenated, head, of_texts
 from rheos.connectors.redis.connection import RedisConnection, RefusedError
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.redis.keys import KeyPattern, Separators
-from rheos.connectors.redis.text import check_fields, from_bytes
+from rheos.connectors.redis.text import (
+    argument,
+    bulk,
+    check_fields,
+    command,
+    concatenated,
+    from_bytes,
+    head,
+    of_texts,
+)
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError

@@ -15,16 +15,6 @@ import pyarrow.compute as pc
 
 from rheos.connectors.formatted import check_format
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.commands import (
-    NOTHING,
-    Commands,
-    argument,
-    bulk,
-    concatenated,
-    head,
-    of_texts,
-    with_those_there,
-)
 from rheos.connectors.redis.connection import (
     LOGGER,
     RedisConnection,
@@ -33,7 +23,18 @@ from rheos.connectors.redis.connection import (
     check_reachable,
 )
 from rheos.connectors.redis.keys import KeyPattern, Separators
-from rheos.connectors.redis.text import as_fields, check_fields
+from rheos.connectors.redis.text import (
+    NOTHING,
+    Commands,
+    argument,
+    as_fields,
+    bulk,
+    check_fields,
+    concatenated,
+    head,
+    of_texts,
+    with_those_there,
+)
 from rheos.connectors.redis.witness import Witness
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rheos.connectors.redis.client_options import client
-from rheos.connectors.redis.commands import command
+from rheos.connectors.redis.text import command
 from rheos.core.protocol.elements import Batch
 
 _LOOKED_FOR = 8

@@ -18,6 +18,14 @@ from pyspark.sql import functions as f
 
 from rheos.core.errors import JobFailedError
 
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line, without Java's stack trace."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
 _LAST = "__last"
 """The column that is true in the trailer alone."""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.spark.reasons import reason_of
+from rheos.connectors.spark.collecting import reason_of
 from rheos.connectors.spark.staging import check_same, stage
 from rheos.connectors.spark.stream_folder import StreamFolder, StreamNote
 from rheos.connectors.spark.stream_lanes import StagedStream, lane_of

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from rheos.connectors.spark.reasons import reason_of
+from rheos.connectors.spark.collecting import reason_of
 from rheos.core.errors import CheckpointError, ConfigurationError, SchemaError, UnavailableError
 
 

@@ -19,7 +19,7 @@ from rheos.connectors.spark.casts import cast_rows
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.formats.times_as_text import with_writable_times
+from rheos.formats.decimal_text import with_writable_times
 
 _OPEN_PARTITIONS = 32
 """With rows of more partitions than these in one checkpoint, files are closed early."""

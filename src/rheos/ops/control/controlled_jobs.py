@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -26,7 +26,6 @@ from rheos.core.redaction import redacted
 from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
 from rheos.ops.control.job_logs import LogFile, log_path
-from rheos.ops.control.live_display import LiveDisplay
 from rheos.ops.control.picture import picture
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
@@ -39,6 +38,42 @@ from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus
 from rheos.runtimes.job_handle import JobHandle, Runtime
 from rheos.runtimes.operation_contract import DriverOperation
+
+EVERY_S = 1.0
+
+
+class Shown(Protocol):
+    """What IPython gives for something that is displayed."""
+
+    def update(self, obj: Any, **kwargs: Any) -> None: ...
+
+
+class LiveDisplay:
+    """Only the newest display of a job goes on; what an older one shows stays as it was last."""
+
+    def __init__(self, bundle: Callable[[], dict[str, str]], ended: Callable[[float], bool]) -> None:
+        """`bundle` gives what is shown, by MIME type; `ended` waits so long, in seconds, for the end of
+        the job, and says whether it has come."""
+        self._bundle = bundle
+        self._ended = ended
+        self._newest: Shown | None = None
+
+    def show(self) -> None:
+        """Called by IPython, and so where it is installed."""
+        from IPython.display import display
+
+        untyped: Any = display
+        shown = untyped(self._bundle(), raw=True, display_id=True)
+        self._newest = shown
+        threading.Thread(target=self._keep, args=(shown,), name="rheos-notebook", daemon=True).start()
+
+    def _keep(self, shown: Shown) -> None:
+        over = False
+        while not over and shown is self._newest:
+            over = self._ended(EVERY_S)
+            if shown is self._newest:
+                shown.update(self._bundle(), raw=True)
+
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from rheos.core.checkpoint.names import safe_name
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.core.redaction import redacted
 from rheos.ops.control.registry import home_folder
-from rheos.runtimes.driver.worker_logs import JOBS
+from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.host.log_capture import as_before
 
 MAX_FILE_BYTES = 8 << 20

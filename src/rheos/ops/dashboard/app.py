@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,12 +20,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rheos.connectors.listener.threads import in_thread
 from rheos.core.errors import ConfigurationError, InternalError, RheosError, TransportError, unexpected
 from rheos.core.protocol.error_data import ErrorData
 from rheos.ops.dashboard import served_jobs
 from rheos.ops.dashboard.access import Access, Audit, Holder, SignInCode
 from rheos.ops.dashboard.arguments import check_value, checked, shown
-from rheos.ops.dashboard.background_work import BackgroundWork
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.openapi import BASE, document
 from rheos.ops.dashboard.operations import Operation, RestRequest, operations
@@ -38,6 +38,22 @@ from rheos.ops.dashboard.served_jobs import (
     StoredJob,
 )
 from rheos.runtimes.operation_contract import Role
+
+T = TypeVar("T")
+
+
+class BackgroundWork:
+    """Runs up to a maximum number of calls at a time; further calls wait. The process ends without
+    waiting for them, because the job itself finishes what it was asked to do."""
+
+    def __init__(self, at_most: int) -> None:
+        self._room = asyncio.Semaphore(at_most)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, from a thread of its own. Raises what it raises."""
+        async with self._room:
+            return await in_thread(work)
+
 
 MAX_BODY_BYTES = 16 * 1024
 _MAX_AT_WORK = 16

@@ -20,7 +20,6 @@ from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import metrics_object
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.ended_jobs import LOST, EndedJob
 from rheos.ops.control.job_list import (
     ListedJob,
     checkpoint_object,
@@ -35,9 +34,9 @@ from rheos.ops.control.job_list import (
     stored_metrics,
 )
 from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
-from rheos.ops.control.registry import JobRecord, Registry, newest_drivers
+from rheos.ops.control.registry import LOST, EndedJob, JobRecord, Registry, newest_drivers
 from rheos.ops.dashboard.readiness import Readiness
-from rheos.runtimes.driver.worker_logs import JOBS
+from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.health.kinds.job_state import WHAT_TO_DO
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobState

@@ -38,8 +38,7 @@ from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record
 from rheos.ops.forks.reservations import Reservation, reservations
-from rheos.ops.forks.tape import Tape
-from rheos.ops.forks.taped_run import Beginning, state_backend
+from rheos.ops.forks.tape import Beginning, Tape, state_backend
 from rheos.ops.forks.up_to_position import Positions
 from rheos.ops.savepoints.entry_layouts import PROCESSING_DOMAIN
 from rheos.runtimes.driver.sources_and_sinks import sources

@@ -22,8 +22,7 @@ from rheos.core.state.keys import Key
 from rheos.ops.debugging.debugged_key import KeyOfOperator, rows_of_key
 from rheos.ops.debugging.key_filter import ahead_of, early
 from rheos.ops.debugging.tapes_by_time import Turns, in_time
-from rheos.ops.forks.tape import Tape, TapedSource
-from rheos.ops.forks.taped_run import Beginning, TapedRun
+from rheos.ops.forks.tape import Beginning, Tape, TapedRun, TapedSource
 
 _ROWS_AT_ONCE = 1024
 """Maximum number of rows in one poll of a source."""

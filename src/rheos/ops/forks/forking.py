@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,20 +19,131 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from rheos.connectors.collect import CollectSink
 from rheos.connectors.files.listing import absolute
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
-from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import ConfigurationError
-from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.operators.source import SourceSpec
+from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
-from rheos.core.protocol.ids import JobId, OperatorId
+from rheos.core.protocol.ids import ChainId, JobId, OperatorId
 from rheos.core.protocol.state_config import NewAggregates
 from rheos.ops.forks.difference import OutputDifference, difference
 from rheos.ops.forks.input import CheckpointInput
 from rheos.ops.forks.job_program import job_program, planned, savepoint_of, working_as
 from rheos.ops.forks.reservations import Reservation, reservations
-from rheos.ops.forks.sides import SinkOutput, run_side
+from rheos.ops.forks.tape import Tape, TapedSource, state_backend
 from rheos.runtimes.driver.sources_and_sinks import sources
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.simulated.faults import Requests
+from rheos.runtimes.simulated.world import World
+
+# --- one side: a program that goes on from a checkpoint, over taped input -----------------------------
+
+
+_WINDOW = ("window_start", "window_end")
+
+
+@dataclass(frozen=True)
+class SinkOutput:
+    """The rows that a side's sink would have received."""
+
+    name: str
+    key: tuple[str, ...]
+    """The columns that identify its rows: the last key before the sink, and the ends of windows. Empty
+    if its rows have no key."""
+    rows: pa.Table
+
+
+def run_side(
+    plan: PhysicalPlan,
+    checkpoint: CopiedCheckpoint,
+    tapes: Mapping[OperatorId, Tape],
+    upgrade: Upgrade = NOTHING_ALLOWED,
+) -> dict[OperatorId, SinkOutput]:
+    """The outputs, by sink. `tapes` has one for each source of the plan.
+
+    Raises CheckpointError where the checkpoint does not fit the program, and what the program raises.
+    """
+    result = world_of(_taped(plan, tapes), checkpoint, upgrade).run()
+    return {
+        sink.id: SinkOutput(sink.name, _key_of_sink(plan, chain, rows.column_names), rows)
+        for chain in plan.chains
+        for sink in _sinks(chain)
+        for rows in [result.collected[sink.id]]
+    }
+
+
+def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, upgrade: Upgrade) -> World:
+    """A world in which the plan, whose sources are tapes, goes on from the checkpoint until they are
+    read."""
+    folder = checkpoint.savepoint.id
+    config = JobConfig(
+        job=checkpoint.savepoint.job,
+        checkpoint=CheckpointConfig(interval_ms=None),
+        from_savepoint=folder,
+        allow_dropped=upgrade.allow_dropped,
+        state=replace(state_backend(checkpoint), new_aggregates=upgrade.new_aggregates),
+        history=None,
+        until_now=True,
+    )
+    return World(
+        plan,
+        config,
+        seed=0,
+        # It stops once the tapes are read, and is not started again.
+        requests=Requests(leave=1.0),
+        files={f"{folder}/{path}": data for path, data in checkpoint.files.items()},
+        max_turns=None,
+    )
+
+
+def _sinks(chain: Chain) -> list[PlannedOperator]:
+    return [planned for planned in chain.operators if isinstance(planned.spec, SinkSpec)]
+
+
+def _taped(plan: PhysicalPlan, tapes: Mapping[OperatorId, Tape]) -> PhysicalPlan:
+    """The plan in one subtask, so that rows come in one order, between tapes and collecting sinks."""
+
+    def changed(planned: PlannedOperator) -> PlannedOperator:
+        if isinstance(planned.spec, SourceSpec):
+            source = TapedSource(planned.spec.source, tapes[planned.id])
+            return replace(planned, spec=replace(planned.spec, source=source))
+        if isinstance(planned.spec, SinkSpec):
+            # Collected rows are identified by the sink's name, and names need not be unique.
+            return replace(planned, name=planned.id, spec=SinkSpec(CollectSink()))
+        return planned
+
+    chains = [
+        replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
+        for chain in plan.chains
+    ]
+    return replace(plan, chains=tuple(chains), parallelism=1)
+
+
+def _key_of_sink(plan: PhysicalPlan, chain: Chain, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that identify the rows of a chain; empty if they have no single key."""
+    found = _keys_before(plan, chain.id)
+    if len(found) != 1:
+        return ()
+    (keys,) = found
+    known = (*keys, *(name for name in _WINDOW if name not in keys and name in columns))
+    return known if all(name in columns for name in known) else ()
+
+
+def _keys_before(plan: PhysicalPlan, chain: ChainId) -> set[tuple[str, ...]]:
+    """The keys of the last shuffles before the chain, one for each way that rows come."""
+    found: set[tuple[str, ...]] = set()
+    for edge in plan.edges:
+        if edge.target == chain and not edge.feedback:
+            found |= {edge.keys} if edge.keys else _keys_before(plan, edge.source)
+    return found
+
+
+# --- the comparison -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from rheos.core.protocol.ids import JobId
 from rheos.ops.forks.input import CheckpointInput, state_of
 from rheos.ops.forks.job_program import JobProgram, job_program, planned, savepoint_of, working_as
 from rheos.ops.forks.reservations import Reservation, reservations
-from rheos.ops.forks.taped_run import Beginning, state_backend
+from rheos.ops.forks.tape import Beginning, state_backend
 from rheos.ops.lineage.answer import Answers, ExplainedRow
 from rheos.ops.lineage.traced_run import TracedRun
 from rheos.runtimes.driver.sources_and_sinks import sources

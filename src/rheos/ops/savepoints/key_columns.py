@@ -12,8 +12,8 @@ from rheos.connectors.spark.types import spark_arrow_type
 from rheos.core.errors import InputError
 from rheos.core.protocol.shapes import VALUE, WINDOW, FieldShape
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.ops.savepoints.arrow_names import arrow_type
 from rheos.ops.savepoints.forms import misfit
+from rheos.ops.savepoints.state_layout import arrow_type
 
 
 class KeyColumns:

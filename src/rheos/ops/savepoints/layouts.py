@@ -41,10 +41,9 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.shapes import Holds, StateShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.unkeyed import ITEM, VALUE
-from rheos.ops.savepoints.arrow_names import arrow_type
 from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
 from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
-from rheos.ops.savepoints.state_layout import StateLayout, column_schema, unique
+from rheos.ops.savepoints.state_layout import StateLayout, arrow_type, column_schema, unique
 from rheos.ops.savepoints.values import values_of
 from rheos.ops.savepoints.window_layouts import cut_of, window_layout
 

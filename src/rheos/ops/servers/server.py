@@ -12,6 +12,7 @@ and its data with it unless the user has named their folder.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import shutil
 import signal
 import socket
@@ -21,11 +22,13 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar, Self
 
 import psutil
 
+from rheos.connectors.registration import CONNECTORS
 from rheos.core.errors import ConfigurationError
 
 HOST = "127.0.0.1"
@@ -225,3 +228,34 @@ def free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+# --- servers by the names of their connectors ---------------------------------------------------------
+
+
+def development_server(name: str) -> type[Server]:
+    """Return the class of a connector's server for development.
+
+    Raises:
+        ConfigurationError: no connector of this name has a server, or it cannot be loaded.
+    """
+    connector = CONNECTORS.find(name)
+    if connector is None or connector.server is None:
+        known = server_names()
+        near = get_close_matches(name, known, 1)
+        raise ConfigurationError(
+            f"there is no server {name!r}",
+            hint=f"{f'did you mean {near[0]!r}? ' if near else ''}the servers are {', '.join(known)}",
+        )
+    found = CONNECTORS.imported(connector, connector.server)
+    if not (inspect.isclass(found) and issubclass(found, Server)):
+        raise ConfigurationError(
+            f"{connector.server} of the connector {name!r} is not a rheos.testing.servers.Server"
+        )
+    return found
+
+
+def server_names() -> list[str]:
+    """Return the names of all connectors that have a server for development."""
+    found = (each.registration for each in CONNECTORS.registered())
+    return sorted(each.name for each in found if each is not None and each.server is not None)

@@ -25,7 +25,7 @@ from rheos.core.protocol.columns import plain_type
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.hashing import NullKeyError, hash_keys
 from rheos.core.protocol.state_config import MIB
-from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
+from rheos.runtimes.batch.keyed_input import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
 from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns

@@ -24,7 +24,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
+from rheos.runtimes.batch.keyed_input import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
 

@@ -17,8 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.files.parquet import check_schema, open_parquet
-from rheos.connectors.files.spark_calendar import has_old_times
+from rheos.connectors.files.parquet import check_schema, has_old_times, open_parquet
 from rheos.runtimes.batch.pushdown_constants import INTEGER_NAMES
 
 _READ_AT_ONCE = 16

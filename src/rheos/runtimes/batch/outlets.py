@@ -14,7 +14,7 @@ from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.state_config import MIB
 from rheos.core.task.custom_partition import CustomPartitioner
 from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.gathering import BatchBuffer
+from rheos.runtimes.batch.keyed_input import BatchBuffer
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, LANE_BITS, NOTE_PORT, pack, packed_row
 from rheos.runtimes.batch.results import too_large
 from rheos.runtimes.batch.tasks import PackedOutput

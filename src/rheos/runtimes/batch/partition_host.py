@@ -16,18 +16,18 @@ import pyarrow as pa
 
 from rheos.core.connectors.contract import Pending
 from rheos.core.errors import RheosError
-from rheos.core.operators.contract import Operator
+from rheos.core.operators.contract import Operator, OperatorContext
 from rheos.core.operators.source import EndOfInput, SourceSpec
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.tree import OperatorTree
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
-from rheos.runtimes.batch.contexts import context_of, partition_number
 from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
 from rheos.runtimes.batch.keyed_ports import KeyedRows, keyed_rows_of
 from rheos.runtimes.batch.layout import (
@@ -53,8 +53,48 @@ from rheos.runtimes.batch.tasks import (
 )
 from rheos.runtimes.host.awaited_calls import wait_for
 from rheos.runtimes.host.closing import close_logged
+from rheos.runtimes.host.io import InlineIo, SystemClock
 from rheos.runtimes.host.memory_tuning import collecting_seldom
 from rheos.runtimes.host.scratch import scratch_folder
+from rheos.runtimes.spark import job_files
+
+
+def partition_number() -> int:
+    """Return the number of the partition of its stage that this task computes."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.partitionId()) if context is not None else 0
+
+
+def context_of(
+    task: Task, planned: PlannedOperator, partition: int, *, keyed: bool, scratch: str | None
+) -> OperatorContext:
+    """Return the context of one operator. A keyed operator receives all rows of its keys, whichever
+    partition it is in, so it owns all key groups as if it were the only subtask. A source has its split
+    to itself, too."""
+    alone = keyed or isinstance(planned.spec, SourceSpec)
+    contexts = OperatorContexts(
+        job=task.job,
+        attempt=Attempt(task.first_attempt + _task_attempt()),
+        max_parallelism=task.max_parallelism,
+        clock=SystemClock(),
+        io=InlineIo(),
+        batch_rows=task.batch_rows,
+        subtask=0 if alone else partition,
+        state=task.limits,
+        scratch=scratch,
+        program=job_files.local(task.context),
+    )
+    return contexts.of(planned, 1 if alone else max(task.parallelism, partition + 1))
+
+
+def _task_attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.taskAttemptId()) if context is not None else 0
+
 
 Tree: TypeAlias = OperatorTree[pa.RecordBatch]
 

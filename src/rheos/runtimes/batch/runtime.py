@@ -11,12 +11,13 @@ from typing import assert_never
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark import InheritableThread
+from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
-from rheos.core.connectors import sink_capabilities
+from rheos.core.checkpoint.names import safe_name
+from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.core.connectors.sink_capabilities import CollectsRows
-from rheos.core.errors import RheosError
+from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.sink import SinkSpec
@@ -30,12 +31,48 @@ from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
-from rheos.runtimes.batch.staging import staged_for
-from rheos.runtimes.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
+from rheos.runtimes.driver.sources_and_sinks import (
+    begin_targets,
+    check_targets,
+    prepared_sinks,
+    sinks_stage,
+    sources,
+    staged_sinks,
+    staged_sources,
+)
+from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus, OperatorStatus
 from rheos.runtimes.job_handle import JobHandle, WithoutCheckpoints
 from rheos.runtimes.spark.session import activate, get_session
 from rheos.runtimes.spark.shipping import worker_error
+
+
+def staged_for(
+    owner: object, plan: PhysicalPlan, config: JobConfig, spark: SparkContext
+) -> PhysicalPlan:
+    """The plan with its sinks given a folder, where they want one, and its streams staged. A temporary
+    folder goes when `owner` does. Raises ConfigurationError where workers on other machines would not
+    reach it."""
+    if any(capabilities.queries(source) for _, source in sources(plan)):
+        hint = 'run it continuous, where it lies beside the checkpoints: runtime="continuous"'
+        plan = staged_sources(plan, _temporary(owner, spark, "a stream of Spark that is read", hint))
+    if not sinks_stage(plan):
+        return plan
+    if config.checkpoint_dir is not None:
+        return staged_sinks(
+            plan, f"{config.checkpoint_dir.rstrip('/')}/{safe_name(config.job)}/staged-batch"
+        )
+    hint = 'set one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir'
+    return staged_sinks(plan, _temporary(owner, spark, "what a sink stages", hint))
+
+
+def _temporary(owner: object, spark: SparkContext, what: str, hint: str) -> str:
+    if not str(spark.master).startswith("local"):
+        raise ConfigurationError(
+            f"on a cluster {what} needs a directory that every executor reaches", hint=hint
+        )
+    return folder_of(owner, "rheos-staged-")
+
 
 _LISTEN_EVERY_S = 1.0
 _ENDED = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)

@@ -23,8 +23,8 @@ from rheos.core.version import VERSION
 from rheos.runtimes.continuous.cluster import check_slots, most_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
+from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.master import Master, enumerate_splits
-from rheos.runtimes.driver.restart_report import RestartReport
 from rheos.runtimes.driver.sources_and_sinks import (
     as_of_now,
     check_targets,

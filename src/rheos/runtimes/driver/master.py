@@ -95,12 +95,13 @@ from rheos.core.redaction import redacted
 from rheos.runtimes.driver.autoscaler import Autoscaler
 from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
 from rheos.runtimes.driver.drift import SourceDrift
+from rheos.runtimes.driver.driver_logs import pass_on
 from rheos.runtimes.driver.driver_work import DriverWork, Listings
 from rheos.runtimes.driver.event_keeper import EventKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
 from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
-from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
+from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper
 from rheos.runtimes.driver.profiles import ProfileService
 from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.runtimes.driver.scaling import SlotLoad
@@ -118,9 +119,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
 )
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
-from rheos.runtimes.driver.totals import JobTotals
 from rheos.runtimes.driver.waits import Waits, call_wait
-from rheos.runtimes.driver.worker_logs import pass_on
 from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 

@@ -1,4 +1,4 @@
-"""The faults of a simulated world, drawn from its seed."""
+"""The faults of a simulated world, drawn from its seed, and the requests of its users."""
 
 from __future__ import annotations
 
@@ -96,3 +96,23 @@ by itself, so a new kind does not change the others of a seed."""
 
 def _draw(rng: Random, share: float, low: float, high: float) -> float:
     return rng.uniform(low, high) if rng.random() < share else 0.0
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Rate of each request, per second of virtual time; 0 means never. Requests stop at `until_us`."""
+
+    cancel: float = 0.0
+    """The job is cancelled, and started again."""
+    savepoint: float = 0.0
+    stop: float = 0.0
+    """The job is stopped with a savepoint, and started again."""
+    drain: float = 0.0
+    """The job is stopped with a savepoint after its input was asked to end."""
+    rescale: float = 0.0
+    """Request to continue with another parallelism, one of those that its drivers use."""
+    resume_from_savepoint: float = 0.0
+    """Probability that a stopped job is started from its savepoint, and not from its log."""
+    leave: float = 0.0
+    """Probability that a stopped job is not started again."""
+    until_us: int = 1_500_000

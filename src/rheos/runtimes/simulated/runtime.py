@@ -9,8 +9,8 @@ from typing import TypeVar
 from rheos.core.errors import CheckpointError, ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
+from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.master import Master
-from rheos.runtimes.driver.restart_report import RestartReport
 from rheos.runtimes.job import JobConfig, JobResult, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import MAX_TURNS, World

@@ -27,11 +27,10 @@ from rheos.runtimes.host import pickling
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import SimDriver
-from rheos.runtimes.simulated.faults import Faults, SimulatedError
+from rheos.runtimes.simulated.faults import Faults, Requests, SimulatedError
 from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, WatchedStore
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
-from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.slot import Slot
 from rheos.runtimes.simulated.staging import staged_beside
 from rheos.runtimes.simulated.store import Moment, Operation, Storage, StoreFolder
