@@ -1,4 +1,4 @@
-"""What a driver logs: why its job restarts, other states, and the records of workers."""
+"""Log messages of the driver: why a job restarts, its other states, and the records of workers."""
 
 from __future__ import annotations
 
