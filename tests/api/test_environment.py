@@ -72,7 +72,7 @@ class Recorder:
 
 
 def command(**settings: Any) -> tuple[PartialSettings]:
-    return (from_command(settings, {name: f"--{name}" for name in settings}),)
+    return (from_command(settings),)
 
 
 def endless() -> rh.generator:  # type: ignore[valid-type]

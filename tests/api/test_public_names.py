@@ -56,7 +56,8 @@ def test_the_api_is_imported_when_it_is_asked_for() -> None:
 import sys
 import rheos.cli.main, rheos.runtimes.spark.early_start, rheos.runtimes.spark.daemon
 assert not {"polars", "pyarrow", "numpy"} & {*sys.modules}, sorted(sys.modules)
-assert not [name for name in sys.modules if name.startswith("rheos.api")]
+api = {name for name in sys.modules if name.startswith("rheos.api")}
+assert api == {"rheos.api", "rheos.api.settings"}, api
 from rheos import *
 assert agg.count and Environment
 import rheos

@@ -12,7 +12,6 @@ import pytest
 
 import rheos as rh
 from rheos.api.partial_settings import (
-    NAMES,
     PartialSettings,
     from_command,
     from_file,
@@ -20,8 +19,7 @@ from rheos.api.partial_settings import (
     merge,
 )
 from rheos.api.resolve import Resolved, resolve
-from rheos.api.settings import SettingArguments, Settings
-from rheos.cli.options import OPTIONS
+from rheos.api.settings import SETTINGS, Settings
 from rheos.core.checkpoint.config import FixedDelay, NoRestart
 from rheos.core.errors import Site
 from rheos.core.protocol.state_config import Backend, StateConfig
@@ -32,7 +30,7 @@ PROGRAM = Site("job.py", 7)
 
 
 def command(**values: Any) -> PartialSettings:
-    return from_command({name.replace("__", "."): value for name, value in values.items()}, OPTIONS)
+    return from_command({name.replace("__", "."): value for name, value in values.items()})
 
 
 def program(**values: Any) -> PartialSettings:
@@ -56,7 +54,6 @@ def toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_environment_takes_every_setting_and_shows_them() -> None:
     names = {setting.name for setting in fields(Settings)}
-    assert set(SettingArguments.__annotations__) | {"parallelism"} == names
     shown = inspect.signature(rh.Environment).parameters
     assert set(shown) == names | {"settings", "parameters", "files"}
     assert shown["checkpoint_interval"].default == "10s"
@@ -201,8 +198,13 @@ def test_what_the_program_says_is_refused_at_its_line() -> None:
     )
 
 
-def test_every_option_is_a_setting() -> None:
-    assert set(OPTIONS) <= NAMES
+def test_every_setting_is_declared_once_with_what_is_derived_from_it() -> None:
+    options = [each.option for each in SETTINGS.values() if each.option]
+    assert len(options) == len(set(options)) > 15
+    for each in SETTINGS.values():
+        assert each.section
+        assert each.help[0].isupper()
+        assert each.help[-1] == "."
 
 
 @pytest.mark.parametrize(

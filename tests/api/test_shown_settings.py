@@ -13,9 +13,8 @@ import pytest
 
 import rheos as rh
 from rheos.api import partial_settings, restart
-from rheos.api.partial_settings import NAMES
 from rheos.api.resolve import resolve
-from rheos.api.settings import Checkpoints, Settings
+from rheos.api.settings import SETTINGS, Checkpoints, Settings
 from rheos.core.errors import Site
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.job import JobConfig
@@ -68,7 +67,7 @@ def test_every_setting_is_shown_by_its_name() -> None:
         found = shown(settings)
         whole = ("restart", "renamed")
         names = {name.partition(".")[0] if name.startswith(whole) else name for name in found}
-        assert names == NAMES - {"checkpoints", "state"}
+        assert names == set(SETTINGS) - {"checkpoints", "state"}
         assert not [name for name, text in found.items() if any(c in text for c in "(=<'\"")]
 
 

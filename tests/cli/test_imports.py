@@ -8,7 +8,9 @@ import sys
 HEAVY = (
     *("numba", "numpy", "pandas", "polars", "pyarrow", "pyspark", "sqlglot", "zmq"),
     *(
-        "rheos.api",
+        "rheos.api.environment",
+        "rheos.api.resolve",
+        "rheos.api.streams",
         "rheos.ops.dashboard",
         "rheos.ops.debugging",
         "rheos.core.graph",

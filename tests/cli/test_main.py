@@ -9,9 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import rheos
-from rheos.api.partial_settings import NAMES
+from rheos.api.settings import SETTINGS
 from rheos.cli.main import app
-from rheos.cli.options import OPTIONS
 from rheos.runtimes.spark import early_start
 
 PRINTS = """
@@ -94,8 +93,8 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(
         "from rheos.api import overrides\n"
-        "from rheos.cli.options import OPTIONS\n"
-        "print({name: said for name in OPTIONS if (said := overrides.current().said(name))})\n"
+        "from rheos.api.settings import SETTINGS\n"
+        "print({name: said for name in SETTINGS if (said := overrides.current().said(name))})\n"
     )
     assert CliRunner().invoke(app, ["run", str(path)]).stdout == "{}\n"
     options = "--parallelism 2 --runtime batch --master local[2] --checkpoint-dir c"
@@ -125,7 +124,8 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
         "new_aggregates": "since",
         "renamed": {"a": "b", "c": "d"},
     }
-    assert set(OPTIONS) == set(ast.literal_eval(result.stdout)) <= NAMES
+    with_option = {each.name for each in SETTINGS.values() if each.option}
+    assert set(ast.literal_eval(result.stdout)) == with_option
 
 
 def test_a_file_of_settings_stands_below_the_options(tmp_path: Path) -> None:

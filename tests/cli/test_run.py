@@ -86,7 +86,7 @@ def test_the_settings_hold_while_the_file_runs(
         from rheos.api import overrides
         print(overrides.current().said("parallelism"), overrides.current().listener is not None)
     """)
-    assert run(file, [], Overrides((from_command({"parallelism": 3}, {}),))) == 0
+    assert run(file, [], Overrides((from_command({"parallelism": 3}),))) == 0
     assert capsys.readouterr().out == "3 True\n"
     assert overrides.current() == Overrides()
 

@@ -23,7 +23,6 @@ import pytest
 import rheos as rh
 from rheos.api.overrides import Overrides, applied
 from rheos.api.partial_settings import from_command
-from rheos.cli.options import OPTIONS
 from tests.equivalence.corpus.changes import in_the_end
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View
@@ -107,7 +106,7 @@ def run(page: str, runtime: str, printed: list[str] | None = None) -> list[Ran]:
                 continue
             # Empty lines above it: so errors name the line of the page.
             code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
-            chosen = from_command({"runtime": None if block.as_written else runtime}, OPTIONS)
+            chosen = from_command({"runtime": None if block.as_written else runtime})
             with applied(Overrides((chosen,))), captured([] if printed is None else printed):
                 exec(code, names)
     return ran

@@ -11,7 +11,6 @@ import rheos as rh
 from rheos.api.overrides import Overrides
 from rheos.api.partial_settings import from_command
 from rheos.cli.explain import explain
-from rheos.cli.options import OPTIONS
 from rheos.cli.run import run
 from rheos.sql.dialect import parse
 from rheos.sql.lineage import lineage, origins
@@ -19,7 +18,7 @@ from rheos.sql.text import SqlText
 from tests.sql.corpus import QUERIES
 from tests.sql.data import registered
 
-SIMULATED = Overrides(settings=(from_command({"runtime": "simulated"}, OPTIONS),))
+SIMULATED = Overrides(settings=(from_command({"runtime": "simulated"}),))
 
 # The names say nothing of the order in which they have to be carried out.
 FILES = {

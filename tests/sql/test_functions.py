@@ -18,7 +18,6 @@ from rheos.api import overrides
 from rheos.api.overrides import Overrides
 from rheos.api.partial_settings import from_command
 from rheos.api.program_file import run_file
-from rheos.cli.options import OPTIONS
 from tests.sql.compare import key_of, rows_of
 from tests.sql.data import BIDS, SALES, WORDS, registered
 
@@ -272,7 +271,7 @@ def test_a_script_names_functions_of_modules_beside_it(
         "CREATE TABLE out (word STRING) WITH ('connector' = 'print');\n"
         "INSERT INTO out SELECT shout(word) FROM VALUES ('tea') AS t(word);\n"
     )
-    settings = Overrides((from_command({"runtime": "simulated"}, OPTIONS),))
+    settings = Overrides((from_command({"runtime": "simulated"}),))
     with overrides.applied(settings):
         run_file(job, [])
     assert "TEA!" in capsys.readouterr().out

@@ -11,7 +11,6 @@ import rheos as rh
 from rheos.api.overrides import Overrides
 from rheos.api.partial_settings import from_command
 from rheos.api.program_file import captured_program, planned_program, run_file
-from rheos.cli.options import OPTIONS
 from rheos.cli.run import run
 from tests.sql.data import registered
 
@@ -85,7 +84,7 @@ def test_a_script_reads_and_writes_what_it_declares(folder: Path) -> None:
 def test_a_file_of_sql_is_a_job(folder: Path) -> None:
     file = folder / "job.sql"
     file.write_text(JOB.format(folder=folder))
-    settings = Overrides((from_command({"runtime": "simulated"}, OPTIONS),))
+    settings = Overrides((from_command({"runtime": "simulated"}),))
     assert run(file, [], settings) == 0
     assert written(folder) == EXPECTED
     assert captured_program(file, [], settings).job_name == "job"

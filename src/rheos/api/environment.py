@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack
 
 from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
 from rheos.api.resolve import resolve
 from rheos.api.runtime_choice import RuntimeChoice, choose_runtime
-from rheos.api.settings import SettingArguments, Settings
+from rheos.api.settings import EnvironmentArguments, Settings
 from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
@@ -49,6 +49,16 @@ if TYPE_CHECKING:
 _SEE_SPARK = '\nexplain(format="spark") shows what Spark makes of it.\n'
 
 
+_Arguments = ParamSpec("_Arguments")
+
+
+def _typed_as(
+    arguments: Callable[_Arguments, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _Arguments], None]]:
+    """Declare to type checkers that a method takes the arguments of another callable."""
+    return lambda method: method
+
+
 class Environment:
     """Holds a program and runs it.
 
@@ -72,6 +82,7 @@ class Environment:
         arguments: Any setting by its name: `rh.Environment(2, checkpoint_dir="checkpoints")`.
     """
 
+    @_typed_as(EnvironmentArguments)
     def __init__(
         self,
         parallelism: int | str | None = None,
@@ -79,7 +90,7 @@ class Environment:
         settings: Settings | None = None,
         parameters: Mapping[str, Any] | None = None,
         files: Mapping[str, str | PathLike[str]] | None = None,
-        **arguments: Unpack[SettingArguments],
+        **arguments: Any,
     ) -> None:
         site = call_site()
         written: dict[str, Any] = {**arguments}
@@ -494,19 +505,5 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
     return found
 
 
-def _signature() -> inspect.Signature:
-    """Return the signature that a notebook and `help` show: the settings one by one."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    named = [each for each in fields(Settings) if each.name != "parallelism"]
-    return inspect.Signature(
-        [
-            inspect.Parameter("parallelism", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
-            inspect.Parameter("settings", keyword, default=None),
-            inspect.Parameter("parameters", keyword, default=None),
-            inspect.Parameter("files", keyword, default=None),
-            *(inspect.Parameter(each.name, keyword, default=each.default) for each in named),
-        ]
-    )
-
-
-Environment.__signature__ = _signature()  # type: ignore[attr-defined]
+# Notebooks and `help` show the settings one by one.
+Environment.__signature__ = inspect.signature(EnvironmentArguments)  # type: ignore[attr-defined]

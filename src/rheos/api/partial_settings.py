@@ -23,24 +23,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rheos.api import restart
-from rheos.api.settings import Checkpoints, Settings
+from rheos.api.settings import SETTINGS, Settings
 from rheos.core.errors import ConfigurationError, RheosError, Site
 from rheos.core.protocol.sizes import size_bytes
 from rheos.core.protocol.state_config import StateConfig
 
 Place: TypeAlias = Site | str
 """Place at which a setting was made: a line of a file, or an option of the command."""
-
-_GROUPS: Mapping[str, type] = {"checkpoints": Checkpoints, "state": StateConfig}
-
-NAMES = frozenset(
-    {setting.name for setting in fields(Settings)}
-    | {f"{group}.{part.name}" for group, kind in _GROUPS.items() for part in fields(kind)}
-)
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class PartialSettings:
 
     def __post_init__(self) -> None:
         for name in self.values:
-            if name not in NAMES:
+            if name not in SETTINGS:
                 with blamed(self.place(name)):
                     raise _unknown(name)
 
@@ -67,6 +61,10 @@ class Merged:
     """Site of the environment with these settings."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """For each setting made explicitly, the place that took precedence."""
+
+    def value(self, name: str) -> Any:
+        """Return the value of a setting, by its name."""
+        return attrgetter(name)(self.settings)
 
     @contextmanager
     def checking(self, *names: str) -> Iterator[None]:
@@ -107,24 +105,13 @@ def _with(merged: Merged, name: str, value: Any, place: Place) -> Merged:
     group, _, part = name.partition(".")
     with blamed(place):
         if part:
-            value = replace(getattr(merged.settings, group), **{part: value})
-        elif group in _GROUPS:
-            value = _group(group, value)
+            value = replace(merged.value(group), **{part: value})
+        elif (of := SETTINGS[name].group) is not None:
+            value = of.of(value)  # type: ignore[attr-defined]
     settings = replace(merged.settings, **{group: value})
     # A group that is set as a whole replaces all earlier settings of its fields.
     before = {said: at for said, at in merged.places.items() if not said.startswith(f"{name}.")}
     return replace(merged, settings=settings, places={**before, name: place})
-
-
-def _group(name: str, value: Any) -> Any:
-    """A group as it is written in a program: its class, or a word."""
-    if name == "checkpoints":
-        if value is None or isinstance(value, Checkpoints):
-            return value or Checkpoints()
-        raise ConfigurationError(
-            f"checkpoints={value!r} is not known", hint="write checkpoints=rh.Checkpoints(retain=3)"
-        )
-    return StateConfig.of(value)
 
 
 def from_program(values: Mapping[str, Any], site: Site) -> PartialSettings:
@@ -143,12 +130,10 @@ def whole(settings: Any, site: Site) -> PartialSettings:
     return from_program({each.name: getattr(settings, each.name) for each in fields(settings)}, site)
 
 
-def from_command(values: Mapping[str, Any], options: Mapping[str, str]) -> PartialSettings:
-    """Return the settings in the command's options: `options` has the option for each setting. None
-    means not set.
-    """
+def from_command(values: Mapping[str, Any]) -> PartialSettings:
+    """Return the settings in the command's options. None means not set."""
     given = {name: value for name, value in values.items() if value is not None}
-    return PartialSettings(given, options.__getitem__)
+    return PartialSettings(given, lambda name: SETTINGS[name].option or name)
 
 
 def from_file(path: str | Path) -> PartialSettings:
@@ -179,19 +164,20 @@ def from_file(path: str | Path) -> PartialSettings:
 
 def _read(tables: Mapping[str, Any], place: Callable[[str], Place]) -> Iterator[tuple[str, Any]]:
     for name, value in tables.items():
-        with blamed(place(name)):
-            if name == "spark":
-                raise ConfigurationError(
-                    "a Spark session cannot be configured in a file", hint="set the master instead"
-                )
-            if name == "restart":
-                yield name, _strategy(value)
-            elif name in _GROUPS and isinstance(value, dict):
-                for part, inner in value.items():
-                    dotted = f"{name}.{part}"
-                    yield dotted, size_bytes(inner) if dotted == "state.memory_bytes" else inner
-            else:
-                yield name, value
+        declared = SETTINGS.get(name)
+        if declared is not None and declared.group is not None and isinstance(value, dict):
+            yield from _read({f"{name}.{part}": inner for part, inner in value.items()}, place)
+        elif declared is None or declared.type not in _FROM_FILE:
+            yield name, value
+        else:
+            with blamed(place(name)):
+                yield name, _FROM_FILE[declared.type](value)
+
+
+def _session(value: Any) -> Any:
+    raise ConfigurationError(
+        "a Spark session cannot be configured in a file", hint="set the master instead"
+    )
 
 
 def _strategy(value: Any) -> Any:
@@ -211,6 +197,13 @@ def _strategy(value: Any) -> Any:
         ) from None
 
 
+_FROM_FILE: Mapping[str, Callable[[Any], Any]] = {
+    "RestartStrategy": _strategy,
+    "Session": _session,
+    "Size": size_bytes,
+}
+"""By the type of a setting: what converts the value in a file. Others are used as they are."""
+
 _TABLE = re.compile(r"\s*\[\s*([\w.]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.]+)\s*=")
 
@@ -229,7 +222,7 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def _unknown(name: str) -> RheosError:
-    meant = get_close_matches(name, NAMES, 1)
+    meant = get_close_matches(name, SETTINGS, 1)
     return ConfigurationError(
         f"there is no setting {name!r}",
         hint=f"write {meant[0]}" if meant else "see rh.Settings for those that there are",

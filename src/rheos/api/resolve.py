@@ -11,7 +11,7 @@ from typing import Any, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from rheos.api.partial_settings import Merged
-from rheos.api.settings import AlertFrom, LogLevel, RuntimeName, Settings
+from rheos.api.settings import SETTINGS, AlertFrom, LogLevel, RuntimeName, Settings
 from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
 from rheos.connectors.files.listing import absolute
@@ -53,26 +53,29 @@ def resolve(merged: Merged) -> Resolved:
         parallelism, scaling = read_width(wanted, said.max_parallelism)
     with merged.checking("runtime"):
         runtime = _runtime(said.runtime)
+    history_ms = _read(merged, "history_interval")
     config = JobConfig(
         job=JobId(""),
         checkpoint=_checkpoint(merged),
         task=_task(merged),
-        checkpoint_dir=_folder(merged, "checkpoint_dir"),
-        master=_text(merged, "master"),
+        checkpoint_dir=_read(merged, "checkpoint_dir"),
+        master=_read(merged, "master"),
         spark=said.spark,
-        encrypt=None if said.encrypt is None else _flag(merged, "encrypt"),
-        heartbeat_timeout_ms=_positive_ms(merged, "heartbeat_timeout"),
+        encrypt=_read(merged, "encrypt"),
+        heartbeat_timeout_ms=_read(merged, "heartbeat_timeout"),
         state=_state(merged),
-        from_savepoint=_folder(merged, "from_savepoint"),
-        allow_dropped=_flag(merged, "allow_dropped"),
+        from_savepoint=_read(merged, "from_savepoint"),
+        allow_dropped=_read(merged, "allow_dropped"),
         renamed=_renamed(merged),
         scaling=scaling,
         min_parallelism=_min_parallelism(merged, parallelism, scaling),
-        history=_history(merged),
+        history=history_ms and HistoryConfig(history_ms),
         log_level=_log_level(merged),
-        settings=shown_settings(said, parallelism),
+        settings=tuple(shown_settings(said, parallelism)),
         alerts=_alerts(merged),
     )
+    for name in SETTINGS:
+        _read(merged, name)
     return Resolved(parallelism, said.max_parallelism, runtime, config)
 
 
@@ -91,11 +94,11 @@ def _runtime(value: Any) -> RuntimeName | Runtime:
 
 
 def _checkpoint(merged: Merged) -> CheckpointConfig:
-    said = merged.settings.checkpoints
-    max_concurrent = _whole(merged, "checkpoints.max_concurrent")
-    min_pause_ms = _ms(merged, "checkpoints.min_pause", said.min_pause)
+    max_concurrent = _read(merged, "checkpoints.max_concurrent")
+    min_pause_ms = _read(merged, "checkpoints.min_pause")
     with merged.checking("checkpoints.unaligned_after"):
-        if said.unaligned_after is not None and _flag(merged, "checkpoints.at_least_once"):
+        unaligned = merged.value("checkpoints.unaligned_after") is not None
+        if unaligned and _read(merged, "checkpoints.at_least_once"):
             raise ConfigurationError(
                 "checkpoints that are at least once have no barriers that could overtake rows",
                 hint="leave out unaligned_after, or at_least_once",
@@ -106,22 +109,15 @@ def _checkpoint(merged: Merged) -> CheckpointConfig:
                 f"{max_concurrent} checkpoints at a time leave no pause between one and the next",
                 hint="leave out max_concurrent, or min_pause",
             )
-    no_interval = merged.settings.checkpoint_interval is None
     return CheckpointConfig(
-        interval_ms=None if no_interval else _positive_ms(merged, "checkpoint_interval"),
-        timeout_ms=_positive_ms(merged, "checkpoint_timeout"),
+        interval_ms=_read(merged, "checkpoint_interval"),
+        timeout_ms=_read(merged, "checkpoint_timeout"),
         min_pause_ms=min_pause_ms,
-        retain=_whole(merged, "checkpoints.retain"),
-        tolerable_failures=_whole(merged, "checkpoints.tolerable_failures", at_least=0),
+        retain=_read(merged, "checkpoints.retain"),
+        tolerable_failures=_read(merged, "checkpoints.tolerable_failures"),
         max_concurrent=max_concurrent,
         restart=_restart(merged),
     )
-
-
-def _history(merged: Merged) -> HistoryConfig | None:
-    if merged.settings.history_interval is None:
-        return None
-    return HistoryConfig(_positive_ms(merged, "history_interval"))
 
 
 def _log_level(merged: Merged) -> int | None:
@@ -170,35 +166,31 @@ def _web_address(url: object) -> SplitResult | None:
 
 
 def _task(merged: Merged) -> TaskConfig:
-    after = merged.settings.checkpoints.unaligned_after
-    at_least_once = _flag(merged, "checkpoints.at_least_once")
     with merged.checking("buffer_timeout"):
         buffer_timeout_us = _buffer_timeout_us(merged.settings.buffer_timeout)
-    latency_us = _latency_us(merged)
+    at_least_once = _read(merged, "checkpoints.at_least_once")
+    unaligned_after_ms = _read(merged, "checkpoints.unaligned_after")
     return TaskConfig(
-        latency_us=latency_us,
-        batch_rows=_whole(merged, "batch_rows"),
+        latency_us=_latency_us(merged),
+        batch_rows=_read(merged, "batch_rows"),
         buffer_timeout_us=buffer_timeout_us,
-        credits=_whole(merged, "credits"),
+        credits=_read(merged, "credits"),
         guarantee=Guarantee.AT_LEAST_ONCE if at_least_once else Guarantee.EXACTLY_ONCE,
-        unaligned_after_us=(
-            None if after is None else _ms(merged, "checkpoints.unaligned_after", after) * 1000
-        ),
+        unaligned_after_us=unaligned_after_ms and unaligned_after_ms * 1000,
     )
 
 
 def _latency_us(merged: Merged) -> int | None:
     said = merged.settings
-    if said.latency is None:
-        return None
     with merged.checking("buffer_timeout"):
-        if said.buffer_timeout != Settings().buffer_timeout:
+        if said.latency is not None and said.buffer_timeout != Settings().buffer_timeout:
             raise ConfigurationError(
                 f"latency={said.latency!r} chooses the buffer timeout itself, and buffer_timeout="
                 f"{said.buffer_timeout!r} is given as well",
                 hint="leave out one of them",
             )
-    return _positive_ms(merged, "latency") * 1000
+    latency_ms: int | None = _read(merged, "latency")
+    return latency_ms and latency_ms * 1000
 
 
 def _buffer_timeout_us(value: Duration | int) -> int | None:
@@ -236,20 +228,9 @@ def _state(merged: Merged) -> StateConfig:
     with merged.checking("state.backend"):
         config = StateConfig.of(said)
     with merged.checking("state.memory_bytes"):
-        _check_whole("the memory of the state", config.memory_bytes, at_least=_LEAST_STATE_BYTES)
-    for name in ("rows_per_key", "matches_per_key"):
-        with merged.checking(f"state.{name}"):
-            _check_whole(name, getattr(config, name), at_least=1)
-    return replace(config, new_aggregates=_new_aggregates(merged))
-
-
-def _new_aggregates(merged: Merged) -> NewAggregates | None:
-    value = merged.settings.new_aggregates
-    with merged.checking("new_aggregates"):
-        try:
-            return None if value is None else NewAggregates(value)
-        except ValueError:
-            raise ConfigurationError(f'new_aggregates is "null" or "since", not {value!r}') from None
+        _check_whole("the memory of the state", config.memory_bytes, _LEAST_STATE_BYTES)
+    new_aggregates = _read(merged, "new_aggregates")
+    return replace(config, new_aggregates=new_aggregates and NewAggregates(new_aggregates))
 
 
 def _renamed(merged: Merged) -> dict[str, str]:
@@ -267,7 +248,7 @@ def _renamed(merged: Merged) -> dict[str, str]:
 def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | None) -> int | None:
     if merged.settings.min_parallelism is None:
         return None if scaling is None else scaling.least
-    least = _whole(merged, "min_parallelism")
+    least: int = _read(merged, "min_parallelism")
     with merged.checking("min_parallelism"):
         if scaling is not None:
             raise ConfigurationError(
@@ -282,70 +263,47 @@ def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | 
     return least
 
 
-def _value(merged: Merged, name: str) -> Any:
-    group, _, part = name.partition(".")
-    value = getattr(merged.settings, group)
-    return getattr(value, part) if part else value
-
-
-def _whole(merged: Merged, name: str, *, at_least: int = 1) -> int:
-    with merged.checking(name):
-        return _check_whole(name.rpartition(".")[2], _value(merged, name), at_least=at_least)
-
-
-def _check_whole(name: str, value: Any, *, at_least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise ConfigurationError(f"{name} must be a whole number of at least {at_least}, not {value!r}")
-    return value
-
-
-def _flag(merged: Merged, name: str) -> bool:
-    value = _value(merged, name)
-    with merged.checking(name):
-        if not isinstance(value, bool):
-            raise ConfigurationError(f"{name.rpartition('.')[2]} is true or false, not {value!r}")
-    return value
-
-
-def _text(merged: Merged, name: str) -> str | None:
-    value = _value(merged, name)
-    with merged.checking(name):
-        if value is None or (isinstance(value, str) and value):
-            return value
-        raise ConfigurationError(f"{name} must be a non-empty string, not {value!r}")
-
-
-def _folder(merged: Merged, name: str) -> str | None:
-    value = _value(merged, name)
-    with merged.checking(name):
-        if value is None:
-            return None
-        if isinstance(value, str | os.PathLike) and str(value):
-            return absolute(value)
-        raise ConfigurationError(f"{name} is a path or a URL, not {value!r}")
-
-
-def _positive_ms(merged: Merged, name: str) -> int:
-    value = _value(merged, name)
-    with merged.checking(name):
-        ms = _duration_ms(name, value)
-        if ms <= 0:
-            raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
-    return ms
-
-
-def _ms(merged: Merged, name: str, value: Duration) -> int:
+def _read(merged: Merged, name: str) -> Any:
+    """Return the value of a setting as runtimes take it, by its declared type: durations in ms, folders
+    absolute. Raises ConfigurationError or ProgramError if it is not of that type."""
+    declared, value = SETTINGS[name], merged.value(name)
     last = name.rpartition(".")[2]
+    if value is None and declared.optional:
+        return None
     with merged.checking(name):
-        ms = _duration_ms(last, value)
-        if ms < 0:
-            raise ConfigurationError(f"{last} must not be less than nothing, and is {value!r}")
-    return ms
+        match declared.type:
+            case "int" | "Size":
+                return _check_whole(last, value, declared.least)
+            case "bool" if not isinstance(value, bool):
+                raise ConfigurationError(f"{last} is true or false, not {value!r}")
+            case "str" if not isinstance(value, str) or not value:
+                raise ConfigurationError(f"{last} must be a non-empty string, not {value!r}")
+            case "Folder":
+                if isinstance(value, str | os.PathLike) and str(value):
+                    return absolute(value)
+                raise ConfigurationError(f"{last} is a path or a URL, not {value!r}")
+            case "Duration":
+                return _ms(last, value, declared.least)
+        if declared.choices and getattr(value, "value", value) not in declared.choices:
+            *others, final = (f'"{choice}"' for choice in declared.choices)
+            raise ConfigurationError(f"{last} is {', '.join(others)} or {final}, not {value!r}")
+    return value
 
 
-def _duration_ms(name: str, value: Duration) -> int:
+def _check_whole(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def _ms(name: str, value: Duration, least: int) -> int:
     try:
-        return duration_ms(value)
+        ms = duration_ms(value)
     except ProgramError as error:
         error.what = f"{name}: {error.what}"
         raise
+    if ms >= least:
+        return ms
+    if least:
+        raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
+    raise ConfigurationError(f"{name} must not be less than nothing, and is {value!r}")

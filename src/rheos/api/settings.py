@@ -7,8 +7,10 @@ They can be set in four places, each of which takes precedence over those below 
 3. in the program, as arguments: `rh.Environment(parallelism=8)`;
 4. in the program, as a whole: `rh.Environment(settings=rh.Settings(parallelism=8))`.
 
-All except the command line use the names of `Settings`. `partial` holds the settings of each place and
-merges them; `resolve` converts the result for a runtime.
+All except the command line use the names of `Settings`. Each setting is declared once, as a field; see
+`rheos.core.protocol.setting`. `partial_settings` holds the settings of each place and merges them;
+`resolve` converts the result for a runtime. The command imports this module for its help, so it imports
+nothing that takes long.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from rheos.core.checkpoint.config import RestartStrategy
+from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.setting import documented, setting, settings_of
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import redacted_repr
-from rheos.runtimes.job_handle import Runtime
+
+if TYPE_CHECKING:
+    from rheos.core.checkpoint.config import RestartStrategy
+    from rheos.runtimes.job_handle import Runtime
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
@@ -30,148 +36,219 @@ NewAggregatesName: TypeAlias = Literal["null", "since"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 AlertFrom: TypeAlias = Literal["degraded", "stuck", "failing"]
 Folder: TypeAlias = str | os.PathLike[str]
+Session: TypeAlias = Any
+"""A SparkSession."""
 
 
+@documented
 @dataclass(frozen=True)
 class Checkpoints:
-    """Further settings of checkpoints: `rh.Environment(checkpoints=rh.Checkpoints(...))`.
+    """Further settings of checkpoints: `rh.Environment(checkpoints=rh.Checkpoints(...))`."""
 
-    Args:
-        max_concurrent: maximum number of checkpoints in progress. More than one keeps the interval even
-            if a checkpoint takes longer.
-        unaligned_after: maximum time a barrier waits for rows before it overtakes them; these rows are
-            then stored with the checkpoint: "0s" at once, None never. It keeps checkpoints fast under
-            back-pressure, but makes them larger.
-        at_least_once: inputs do not wait for barriers, so a row may count twice in state after a
-        failure.
-        retain: number of completed checkpoints to keep.
-        min_pause: minimum time from the end of one checkpoint to the start of the next; only for one
-            checkpoint at a time.
-        tolerable_failures: number of consecutive checkpoints that may fail before the job restarts.
-    """
+    max_concurrent: int = setting(
+        1,
+        "Maximum number of checkpoints in progress. More than one keeps the interval even if a "
+        "checkpoint takes longer.",
+        option="--max-concurrent-checkpoints",
+    )
+    unaligned_after: Duration | None = setting(
+        None,
+        "Maximum time a barrier waits for rows before it overtakes them, such as 5s. These rows are "
+        'then stored with the checkpoint: "0s" at once, None never. It keeps checkpoints fast under '
+        "back-pressure, but makes them larger.",
+        option="--unaligned-after",
+        least=0,
+    )
+    at_least_once: bool = setting(
+        False,
+        "Inputs do not wait for barriers, so a row may count twice in state after a failure.",
+        option="--at-least-once",
+    )
+    retain: int = setting(2, "Number of completed checkpoints to keep.")
+    min_pause: Duration = setting(
+        "0s",
+        "Minimum time from the end of one checkpoint to the start of the next. Only for one checkpoint "
+        "at a time.",
+        least=0,
+    )
+    tolerable_failures: int = setting(
+        3, "Number of consecutive checkpoints that may fail before the job restarts.", least=0
+    )
 
-    max_concurrent: int = 1
-    unaligned_after: Duration | None = None
-    at_least_once: bool = False
-    retain: int = 2
-    min_pause: Duration = "0s"
-    tolerable_failures: int = 3
+    @staticmethod
+    def of(given: object) -> Checkpoints:
+        """Return the settings that a program wrote. None means the defaults."""
+        if given is None or isinstance(given, Checkpoints):
+            return given or Checkpoints()
+        raise ConfigurationError(
+            f"checkpoints={given!r} is not known", hint="write checkpoints=rh.Checkpoints(retain=3)"
+        )
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings of a job, with their defaults.
+    """All settings of a job, with their defaults."""
 
-    Args:
-        parallelism: number of subtasks of each operator; each takes a slot of the cluster. None means
-            the number of the machine's cores, but at most 4. "auto:2..8" follows the load from 2 to 8,
-            and "auto" from 1 to the number of slots; only in the continuous runtime.
-        max_parallelism: the number of key groups that state is kept in, and so the highest
-            parallelism at which it can be read again. It stays the same for the life of a job.
-        min_parallelism: a job that has lost slots for good continues with fewer, down to this many.
-            None waits until there are enough.
-        runtime: "continuous", "batch" or "simulated"; "auto" means batch if every source is bounded and
-            there is no loop, and continuous otherwise. Or a runtime itself.
-        spark: a SparkSession to run on; by default the existing session, or a new one.
-        master: a Spark master, such as "local[4]" or "spark://host:7077".
-        checkpoint_dir: folder for checkpoints and the job's log: a path or an fsspec URL. A job that is
-            restarted with the same name and folder resumes. None means a temporary folder, which is
-            removed with the job.
-        checkpoint_interval: interval between checkpoints; None means only at the end of the input.
-        checkpoint_timeout: a checkpoint that takes longer is aborted.
-        checkpoints: further settings of checkpoints; see `rh.Checkpoints`.
-        restart: strategy after a failure; see `rh.restart`. None is `exponential_delay()`.
-        state: state backend: "memory", or "rocksdb" for state larger than memory; a `rh.StateConfig`
-            also sets the memory limit and the folder of its files.
-        from_savepoint: folder or URL of a savepoint from which the job starts, unless it has taken
-            checkpoints since.
-        allow_dropped: whether to drop state of the savepoint that no operator of the program uses;
-            otherwise the job is refused.
-        new_aggregates: result of a new aggregate for windows with rows from before the program changed:
-            "null", or "since" for the value of the rows since then. None refuses the job. Windows that
-            begin later are not affected.
-        renamed: new uids of operators by the uids in the savepoint: `{"old": "new"}`.
-        batch_rows: maximum rows of a batch. If rows are slow to process, batches are smaller: as many
-            rows as an operator processes in about 16 ms.
-        buffer_timeout: maximum time that a row waits for its batch to fill: 0 sends at once, -1 sends
-            full batches only.
-        credits: maximum number of batches in flight per channel.
-        latency: latency objective of a row from source to sink (p99). The job then keeps adjusting the
-            buffer timeout and the batch size: so `buffer_timeout` cannot be set as well, and
-            `batch_rows` is the maximum. Ignored in batch.
-        encrypt: whether the processes of the job encrypt their connections and accept only peers with
-            the job's keys. None does so between machines only; False never does.
-        heartbeat_timeout: a worker that has not reported for this long counts as lost, and the job
-            resumes from the last checkpoint; a worker that has not heard from its driver for this long
-            exits.
-        history_interval: interval at which the job's metrics are stored next to its checkpoints: 360
-            values, and 1008 values of one for each 60 of them. At 10 s that is an hour and a week. None
-            disables it.
-        log_level: minimum level of log messages of the program and its libraries in the workers that
-            are written to the job's log file: "debug", "info", "warning" or "error". None disables the
-            file.
-        alert_webhook: http or https address to which the driver posts changes of the job's health as
-            JSON. None disables it.
-        alert_from: least severe state that is posted: "degraded", "stuck" or "failing".
-    """
-
-    parallelism: int | str | None = None
-    max_parallelism: int = 128
-    min_parallelism: int | None = None
-    runtime: RuntimeName | Runtime = "auto"
-    spark: Any | None = None
-    master: str | None = None
-    checkpoint_dir: Folder | None = None
-    checkpoint_interval: Duration | None = "10s"
-    checkpoint_timeout: Duration = "10m"
-    checkpoints: Checkpoints = Checkpoints()
-    restart: RestartStrategy | None = None
-    state: StateChoice = "memory"
-    from_savepoint: Folder | None = None
-    allow_dropped: bool = False
-    new_aggregates: NewAggregatesName | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    batch_rows: int = 16_384
-    buffer_timeout: Duration | int = "10ms"
-    credits: int = 4
-    latency: Duration | None = None
-    encrypt: bool | None = None
-    heartbeat_timeout: Duration = "15s"
-    history_interval: Duration | None = "10s"
-    log_level: LogLevel | None = "info"
-    alert_webhook: str | None = field(default=None, repr=False)
-    alert_from: AlertFrom = "stuck"
+    parallelism: int | str | None = setting(
+        None,
+        "Number of subtasks of each operator; auto follows the load, from N to M. Each subtask takes a "
+        "slot of the cluster. None means the number of the machine's cores, but at most 4. "
+        '"auto:2..8" follows the load from 2 to 8, and "auto" from 1 to the number of slots; only in '
+        "the continuous runtime.",
+        section="Parallelism and runtime",
+        option="--parallelism",
+        metavar="N|auto|auto:N..M",
+    )
+    max_parallelism: int = setting(
+        128,
+        "Number of key groups that state is kept in, and so the highest parallelism at which it can be "
+        "read again. It stays the same for the life of a job.",
+        fixed=True,
+    )
+    min_parallelism: int | None = setting(
+        None,
+        "If slots are lost for good, the job continues with as few as this many subtasks. None waits "
+        "until there are enough.",
+        option="--min-parallelism",
+    )
+    runtime: RuntimeName | Runtime = setting(
+        "auto",
+        'Runtime of the job: continuous, batch or simulated. "auto" means batch if every source is '
+        "bounded and there is no loop, and continuous otherwise. A program may also pass a runtime "
+        "itself.",
+        option="--runtime",
+    )
+    spark: Session | None = setting(
+        None, "A SparkSession to run on. None takes the existing session, or makes a new one."
+    )
+    master: str | None = setting(
+        None, "A Spark master, such as local[4] or spark://host:7077.", option="--master"
+    )
+    checkpoint_dir: Folder | None = setting(
+        None,
+        "Folder for checkpoints and the job's log: a path or an fsspec URL. A job that is restarted "
+        "with the same name and folder resumes. None means a temporary folder, which is removed with "
+        "the job.",
+        section="Checkpoints and restarts",
+        option="--checkpoint-dir",
+    )
+    checkpoint_interval: Duration | None = setting(
+        "10s",
+        "Interval between checkpoints, such as 10s. None means only at the end of the input.",
+        option="--checkpoint-interval",
+    )
+    checkpoint_timeout: Duration = setting("10m", "Time after which a checkpoint is aborted.")
+    checkpoints: Checkpoints | None = setting(
+        Checkpoints(), "Further settings of checkpoints; see `rh.Checkpoints`.", group=Checkpoints
+    )
+    restart: RestartStrategy | None = setting(
+        None, "Strategy after a failure; see `rh.restart`. None is `exponential_delay()`."
+    )
+    state: StateChoice = setting(
+        "memory",
+        'State backend: "memory", or "rocksdb" for state larger than memory. A `rh.StateConfig` also '
+        "sets the memory limit and the folder of its files.",
+        section="State",
+        group=StateConfig,
+    )
+    from_savepoint: Folder | None = setting(
+        None,
+        "Folder or URL of a savepoint from which the job starts, unless it has taken checkpoints "
+        "since.",
+        option="--from-savepoint",
+    )
+    allow_dropped: bool = setting(
+        False,
+        "Drop state of the savepoint that no operator of the program uses. Otherwise the job is "
+        "refused.",
+        option="--allow-dropped",
+    )
+    new_aggregates: NewAggregatesName | None = setting(
+        None,
+        "Result of a new aggregate for windows with rows from before the program changed: null, or "
+        "since for the value of the rows since then. None refuses the job. Windows that begin later "
+        "are not affected.",
+        option="--new-aggregates",
+        choices=get_args(NewAggregatesName),
+    )
+    renamed: Mapping[str, str] = setting(
+        dict,
+        "New uids of operators, by the uids in the savepoint; the option may be repeated. In a "
+        'program, it is a mapping: `{"old": "new"}`.',
+        option="--rename",
+        metavar="OLD=NEW",
+    )
+    batch_rows: int = setting(
+        16_384,
+        "Maximum rows of a batch. If rows are slow to process, batches are smaller: as many rows as an "
+        "operator processes in about 16 ms.",
+        section="Rows in transit",
+    )
+    buffer_timeout: Duration | int = setting(
+        "10ms",
+        "Maximum time that a row waits for its batch to fill: 0 sends at once, -1 sends full batches "
+        "only.",
+    )
+    credits: int = setting(4, "Maximum number of batches in flight per channel.")
+    latency: Duration | None = setting(
+        None,
+        "Latency objective of a row from source to sink (p99). The job then keeps adjusting the buffer "
+        "timeout and the batch size: so `buffer_timeout` cannot be set as well, and `batch_rows` is "
+        "the maximum. Ignored in batch.",
+    )
+    encrypt: bool | None = setting(
+        None,
+        "Whether the processes of the job encrypt their connections and accept only peers with the "
+        "job's keys. None does so between machines only; False never does.",
+        section="Connections",
+    )
+    heartbeat_timeout: Duration = setting(
+        "15s",
+        "A worker that has not reported for this long counts as lost, and the job resumes from the "
+        "last checkpoint. A worker that has not heard from its driver for this long exits.",
+    )
+    history_interval: Duration | None = setting(
+        "10s",
+        "Interval at which the job's metrics are stored next to its checkpoints. It stores 360 values, "
+        "and 1008 values of one for each 60 of them: at 10 s that is an hour and a week. None disables "
+        "it.",
+        section="Metrics, logs and alerts",
+    )
+    log_level: LogLevel | None = setting(
+        "info",
+        "Minimum level of log messages of the program and its libraries in the workers that are "
+        "written to the job's log file. None disables the file.",
+        option="--log-level",
+        choices=get_args(LogLevel),
+    )
+    alert_webhook: str | None = setting(
+        None,
+        "Address (http or https) to which the driver posts changes of the job's health as JSON. None "
+        "disables it.",
+        option="--alert-webhook",
+        variable="RHEOS_ALERT_WEBHOOK",
+        secret=True,
+    )
+    alert_from: AlertFrom = setting(
+        "stuck",
+        "Least severe state of health that is posted.",
+        option="--alert-from",
+        choices=get_args(AlertFrom),
+    )
 
     __repr__ = redacted_repr
 
 
-class SettingArguments(TypedDict, total=False):
-    """Keyword arguments of `rh.Environment`, all optional: the fields of `Settings`, which describes
-    them. For type checkers.
-    """
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentArguments(Settings):
+    """The arguments of `rh.Environment`, for type checkers and `help`: any setting, and these."""
 
-    max_parallelism: int
-    min_parallelism: int | None
-    runtime: RuntimeName | Runtime
-    spark: Any | None
-    master: str | None
-    checkpoint_dir: Folder | None
-    checkpoint_interval: Duration | None
-    checkpoint_timeout: Duration
-    checkpoints: Checkpoints | None
-    restart: RestartStrategy | None
-    state: StateChoice
-    from_savepoint: Folder | None
-    allow_dropped: bool
-    new_aggregates: NewAggregatesName | None
-    renamed: Mapping[str, str]
-    batch_rows: int
-    buffer_timeout: Duration | int
-    credits: int
-    latency: Duration | None
-    encrypt: bool | None
-    heartbeat_timeout: Duration
-    history_interval: Duration | None
-    log_level: LogLevel | None
-    alert_webhook: str | None
-    alert_from: AlertFrom
+    parallelism: int | str | None = field(default=None, kw_only=False)
+    settings: Settings | None = None
+    parameters: Mapping[str, Any] | None = None
+    files: Mapping[str, Folder] | None = None
+
+
+SETTINGS = settings_of(Settings)
+"""Every setting by its name; a part of a group by both: "checkpoints.retain"."""

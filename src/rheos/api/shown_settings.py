@@ -6,13 +6,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from datetime import timedelta
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from rheos.api import restart
-from rheos.api.settings import Checkpoints, Settings
+from rheos.api.settings import SETTINGS, Settings
 from rheos.core.checkpoint.config import (
     ExponentialDelay,
     FailureRate,
@@ -22,7 +22,6 @@ from rheos.core.checkpoint.config import (
 )
 from rheos.core.protocol.durations import duration_ms, written_duration
 from rheos.core.protocol.sizes import written_size
-from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import host_alone, redacted
 
 _STRATEGIES: Mapping[type, Any] = {
@@ -31,40 +30,30 @@ _STRATEGIES: Mapping[type, Any] = {
     FailureRate: restart.failure_rate,
     NoRestart: restart.none,
 }
-_CONCEALED = ("spark", "runtime")
-"""Settings that may be objects of the program, of which only the kind is shown."""
 
 
-def shown_settings(settings: Settings, parallelism: int) -> tuple[tuple[str, str], ...]:
-    """Return each setting by its name, with what holds where the user specified nothing.
+def shown_settings(settings: Settings, parallelism: int) -> Iterator[tuple[str, str]]:
+    """Yield each setting by its name, with what holds where the user specified nothing.
 
     Args:
         settings: all settings of the job.
         parallelism: what the job runs with, if the settings do not specify it.
     """
-    return tuple(_shown(settings, "", {"parallelism": parallelism, "restart": ExponentialDelay()}))
-
-
-def _shown(group: Any, prefix: str, defaults: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for setting in fields(group):
-        value = getattr(group, setting.name)
-        value = defaults.get(setting.name) if value is None else value
-        name = f"{prefix}{setting.name}"
-        if isinstance(value, Checkpoints | StateConfig):
-            yield from _shown(value, f"{name}.", {})
-        elif isinstance(value, RestartStrategy):
+    defaults: dict[str, Any] = {"parallelism": parallelism, "restart": ExponentialDelay()}
+    for name, declared in SETTINGS.items():
+        value = attrgetter(name)(settings)
+        value = defaults.get(name) if value is None else value
+        if isinstance(value, RestartStrategy):
             yield from _strategy(name, value)
-        elif not setting.repr and value is not None:
+        elif declared.secret and value is not None:
             yield name, host_alone(value)
         elif isinstance(value, Mapping):
             for key, each in value.items():
                 yield f"{name}.{key}", redacted(str(each))
             if not value:
                 yield name, "none"
-        elif setting.name in _CONCEALED and not isinstance(value, str | None):
-            yield name, f"of the program ({type(value).__name__})"
-        else:
-            yield name, _text(value, name, str(setting.type))
+        elif declared.group is None:
+            yield name, _text(value, declared.type)
 
 
 def _strategy(name: str, strategy: RestartStrategy) -> Iterator[tuple[str, str]]:
@@ -79,7 +68,7 @@ def _strategy(name: str, strategy: RestartStrategy) -> Iterator[tuple[str, str]]
             yield f"{name}.{argument}", f"{getattr(strategy, argument):g}"
 
 
-def _text(value: Any, name: str, declared: str) -> str:
+def _text(value: Any, declared: str) -> str:
     match value:
         case None:
             return "none"
@@ -89,11 +78,14 @@ def _text(value: Any, name: str, declared: str) -> str:
             return written_duration(duration_ms(value))
         case str() if declared.startswith("Duration"):
             return written_duration(duration_ms(value))
-        case int() if name.endswith("_bytes"):
+        case int() if declared == "Size":
             return written_size(value)
         case Enum():
             return str(value.value)
+        case str() | int() | float():
+            return redacted(str(value))
         case os.PathLike():
             return redacted(os.fspath(value))
         case _:
-            return redacted(str(value))
+            # An object of the program may be long, and hold anything.
+            return f"of the program ({type(value).__name__})"

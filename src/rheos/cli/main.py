@@ -4,63 +4,40 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rheos.api.settings import SETTINGS
 from rheos.cli import control, replaying
 from rheos.cli.options import (
-    OPTIONS,
     PASSES_ARGUMENTS_ON,
-    AlertFromOption,
-    AlertWebhookOption,
-    AllowDropped,
     Arguments,
-    AtLeastOnce,
-    CheckpointDir,
-    CheckpointInterval,
-    Config,
     File,
-    FromSavepoint,
+    GivenSettings,
     Json,
     LogJson,
-    LogLevelOption,
-    Master,
-    MaxConcurrent,
     MetricsNames,
     MetricsPlace,
-    MinParallelism,
-    NewAggregatesOption,
     OtlpUrl,
-    Parallelism,
     Param,
     PassingOn,
-    Rename,
-    RuntimeOption,
     Standby,
-    StateBackendOption,
-    StateMemory,
-    UnalignedAfter,
     UntilOption,
     VirtualTime,
-    Width,
     WithDashboard,
     duration,
     parameters,
-    renames,
     size,
-    width,
+    takes_settings,
 )
 from rheos.core.version import VERSION
-
-if TYPE_CHECKING:
-    from rheos.api.overrides import Overrides
 
 app = typer.Typer(
     name="rheos",
@@ -104,45 +81,25 @@ class Benchmark(StrEnum):
     SOAK = "soak"
 
 
-class StateBackend(StrEnum):
-    MEMORY = "memory"
-    ROCKSDB = "rocksdb"
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"rheos {VERSION}")
         raise typer.Exit
 
 
-def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
-    """Return the command's settings: those of the settings file, overridden by the options."""
-    from rheos.api import partial_settings
-    from rheos.api.overrides import Overrides
-    from rheos.cli.failures import report
-    from rheos.core.errors import RheosError
-
-    try:
-        files = () if config is None else (partial_settings.from_file(config),)
-    except RheosError as error:
-        raise typer.Exit(report(error)) from None
-    return Overrides(settings=(*files, partial_settings.from_command(given, OPTIONS)))
-
-
-def _start_jvm(
-    file: Path, config: Path | None, runtime: str | None, master: str | None, *, quiet: bool
-) -> None:
+def _start_jvm(file: Path, settings: GivenSettings, *, quiet: bool) -> None:
     """Start it first of all, as it takes as long as to import what follows, and announce it, as the
     first status comes only seconds later."""
     from rheos.runtimes.spark import early_start
 
     try:
-        said = tomllib.loads(config.read_text()) if config is not None else {}
+        said = tomllib.loads(settings.config.read_text()) if settings.config is not None else {}
         text = file.read_text()
     except (OSError, ValueError):
         return  # The code that reads the settings reports the error.
-    wanted = {"runtime": "auto", "master": "local", **said}
-    begins = early_start.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
+    said |= {name: value for name, value in settings.values.items() if value is not None}
+    runtime, master = str(said.get("runtime", "auto")), str(said.get("master", "local"))
+    begins = early_start.start(text, runtime, master)
     if begins and not quiet:
         from rheos.cli.terminal import say
 
@@ -176,25 +133,11 @@ app.add_typer(replaying.app)
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings()
 def run(
     file: File,
+    settings: GivenSettings,
     arguments: Arguments = None,
-    config: Config = None,
-    parallelism: Width = None,
-    master: Master = None,
-    runtime: RuntimeOption = None,
-    checkpoint_dir: CheckpointDir = None,
-    checkpoint_interval: CheckpointInterval = None,
-    from_savepoint: FromSavepoint = None,
-    allow_dropped: AllowDropped = False,
-    new_aggregates: NewAggregatesOption = None,
-    rename: Rename = None,
-    min_parallelism: MinParallelism = None,
-    state_backend: StateBackendOption = None,
-    state_memory: StateMemory = None,
-    unaligned_after: UnalignedAfter = None,
-    max_concurrent_checkpoints: MaxConcurrent = None,
-    at_least_once: AtLeastOnce = False,
     until: UntilOption = None,
     standby: Standby = False,
     for_: VirtualTime = None,
@@ -203,48 +146,25 @@ def run(
     metrics_name: MetricsNames = None,
     otlp: OtlpUrl = None,
     with_dashboard: WithDashboard = False,
-    log_level: LogLevelOption = None,
-    alert_webhook: AlertWebhookOption = None,
-    alert_from: AlertFromOption = None,
     log_json: LogJson = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
-        _start_jvm(file, config, runtime, master, quiet=log_json)
+        _start_jvm(file, settings, quiet=log_json)
         from rheos.cli.run import Watched, run
         from rheos.core.protocol.durations import duration_ms
-        from rheos.core.protocol.sizes import size_bytes
         from rheos.ops.dashboard.serving import DashboardConfig
 
-        given = {
-            "parallelism": width(parallelism),
-            "master": master,
-            "runtime": runtime,
-            "checkpoint_dir": checkpoint_dir,
-            "checkpoint_interval": checkpoint_interval,
-            "from_savepoint": from_savepoint,
-            "allow_dropped": allow_dropped or None,
-            "new_aggregates": new_aggregates and new_aggregates.value,
-            "renamed": renames(rename) or None,
-            "min_parallelism": min_parallelism,
-            "state.backend": state_backend,
-            "state.memory_bytes": None if state_memory is None else size_bytes(state_memory),
-            "checkpoints.unaligned_after": unaligned_after,
-            "checkpoints.max_concurrent": max_concurrent_checkpoints,
-            "checkpoints.at_least_once": at_least_once or None,
-            "log_level": log_level,
-            "alert_webhook": alert_webhook,
-            "alert_from": alert_from,
-        }
-        settings = _settings(config, given)
-        if for_ is not None:
-            settings = replace(settings, until_ms=duration_ms(for_))
-        settings = replace(
-            settings, parameters=parameters(param), until_now=until is not None, standby=standby
+        overrides = replace(
+            settings.overrides(),
+            parameters=parameters(param),
+            until_now=until is not None,
+            until_ms=None if for_ is None else duration_ms(for_),
+            standby=standby,
         )
         dashboard = DashboardConfig(port=0) if with_dashboard else None
         watched = Watched(metrics_port, otlp, dashboard, log_json, metrics_name or ())
-        raise typer.Exit(run(file, arguments or [], settings, watched))
+        raise typer.Exit(run(file, arguments or [], overrides, watched))
 
 
 @app.command()
@@ -260,8 +180,10 @@ def init(
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings("parallelism", "runtime")
 def explain(
     file: File,
+    settings: GivenSettings,
     arguments: Arguments = None,
     format_: Annotated[
         OutputFormat,
@@ -271,58 +193,41 @@ def explain(
             "plan of a batch job.",
         ),
     ] = OutputFormat.TEXT,
-    parallelism: Parallelism = None,
-    runtime: RuntimeOption = None,
-    config: Config = None,
 ) -> None:
     """Show what a job file builds, without running it."""
     from rheos.cli.explain import explain
 
-    settings = _settings(config, {"parallelism": parallelism, "runtime": runtime})
-    raise typer.Exit(explain(file, arguments or [], format_.value, settings))
+    raise typer.Exit(explain(file, arguments or [], format_.value, settings.overrides()))
 
 
 @app.command()
+@takes_settings(
+    *("parallelism", "runtime", "master", "checkpoint_dir", "checkpoint_interval"),
+    checkpoint_interval="1s",
+)
 def sql(
+    settings: GivenSettings,
     execute: Annotated[
         str | None,
         typer.Option("--execute", "-e", metavar="SQL", help="Carry these statements out, and end."),
     ] = None,
-    parallelism: Parallelism = None,
-    runtime: RuntimeOption = None,
-    master: Master = None,
-    checkpoint_dir: CheckpointDir = None,
-    checkpoint_interval: CheckpointInterval = "1s",
-    config: Config = None,
 ) -> None:
     """A shell for SQL over streams; or carry out what a pipe or -e gives."""
     from rheos.cli.sql import sql
 
-    given = {
-        "parallelism": parallelism,
-        "runtime": runtime,
-        "master": master,
-        "checkpoint_dir": checkpoint_dir,
-        "checkpoint_interval": checkpoint_interval,
-    }
-    raise typer.Exit(sql(execute, _settings(config, given)))
+    raise typer.Exit(sql(execute, settings.overrides()))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings("parallelism", "allow_dropped", "new_aggregates", "renamed")
 def check(
     file: File,
+    settings: GivenSettings,
     from_savepoint: Annotated[
         str, typer.Option(help="The savepoint's folder or URL.", show_default=False)
     ],
     arguments: Arguments = None,
-    allow_dropped: Annotated[
-        bool, typer.Option("--allow-dropped", help="State that the program no longer has may go.")
-    ] = False,
-    new_aggregates: NewAggregatesOption = None,
-    rename: Rename = None,
     json: Json = False,
-    parallelism: Parallelism = None,
-    config: Config = None,
 ) -> None:
     """Check whether a savepoint's state fits a job file, without running the job.
 
@@ -330,18 +235,15 @@ def check(
     """
     from rheos.cli.check import check
 
-    upgrade = {
-        "allow_dropped": allow_dropped or None,
-        "new_aggregates": new_aggregates and new_aggregates.value,
-        "renamed": renames(rename) or None,
-    }
-    settings = _settings(config, {"parallelism": parallelism, **upgrade})
-    raise typer.Exit(check(file, arguments or [], from_savepoint, settings, as_json=json))
+    code = check(file, arguments or [], from_savepoint, settings.overrides(), as_json=json)
+    raise typer.Exit(code)
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings("parallelism", "master", "checkpoint_dir", "checkpoint_interval")
 def chaos(
     file: File,
+    settings: GivenSettings,
     arguments: Arguments = None,
     kill_every: Annotated[
         str,
@@ -401,28 +303,17 @@ def chaos(
         ),
     ] = "20s",
     seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
-    config: Config = None,
-    parallelism: Parallelism = None,
-    master: Master = None,
-    checkpoint_dir: CheckpointDir = None,
-    checkpoint_interval: CheckpointInterval = None,
 ) -> None:
     """Run a job file, and strike at its processes, or at its servers, while it works."""
     from rheos.cli.chaos import chaos
 
-    settings = _settings(config, {"checkpoint_dir": checkpoint_dir})
-    options = [
-        ("--config", config),
-        (OPTIONS["parallelism"], parallelism),
-        (OPTIONS["master"], master),
-        (OPTIONS["checkpoint_dir"], settings.said("checkpoint_dir")),
-        (OPTIONS["checkpoint_interval"], checkpoint_interval),
-        (OPTIONS["runtime"], "continuous"),
-    ]
+    directory = settings.overrides().said("checkpoint_dir")
+    given = {**settings.values, "checkpoint_dir": directory, "runtime": "continuous"}
+    options = [(SETTINGS[name].option or name, value) for name, value in given.items()]
     code = chaos(
         file,
         arguments or [],
-        options,
+        [("--config", settings.config), *options],
         faults=faults,
         links=link or [],
         server_pids=server_pid or [],
@@ -436,7 +327,9 @@ def chaos(
 
 
 @app.command()
+@takes_settings("state.backend", config=False, **{"state.backend": "memory"})
 def bench(
+    settings: GivenSettings,
     name: Annotated[Benchmark, typer.Argument(help="Benchmark to run.")],
     parallelism: Annotated[
         int, typer.Option(min=1, help="Subtasks; best one for each core.")
@@ -477,7 +370,6 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    state_backend: Annotated[StateBackend, typer.Option(help="State backend.")] = StateBackend.MEMORY,
     minutes: Annotated[
         int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
     ] = 30,
@@ -486,9 +378,9 @@ def bench(
     """Measure throughput and latency on the continuous runtime. With `sql`, compare all SQL programs
     with the same programs written with the API, in turns. With `soak`, run a job with all kinds of
     state, and check that rate, memory and checkpoints stay stable."""
-    from rheos.core.protocol.state_config import Backend, StateConfig
+    from rheos.core.protocol.state_config import StateConfig
 
-    state = StateConfig(Backend(state_backend.value))
+    state = StateConfig.of(settings.values["state.backend"])
     if name is Benchmark.SOAK:
         from rheos.cli.benchmarks.soak import SoakSettings
         from rheos.cli.soak import soak
@@ -499,7 +391,7 @@ def bench(
     from rheos.cli.bench import bench, bench_sql
     from rheos.cli.benchmarks.driver import BenchSettings
 
-    settings = BenchSettings(
+    bench_settings = BenchSettings(
         parallelism=parallelism,
         seconds=seconds,
         warmup_s=warmup,
@@ -512,8 +404,8 @@ def bench(
         state=state,
     )
     if name is Benchmark.SQL:
-        raise typer.Exit(bench_sql(settings, json))
-    raise typer.Exit(bench(name.value, settings, json))
+        raise typer.Exit(bench_sql(bench_settings, json))
+    raise typer.Exit(bench(name.value, bench_settings, json))
 
 
 @app.command()

@@ -3,24 +3,32 @@ those that are nearly one of ours; durations and sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
+from rheos.api.settings import SETTINGS
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.setting import Setting
 from rheos.core.protocol.sizes import size_bytes
-from rheos.core.protocol.state_config import NewAggregates
+
+if TYPE_CHECKING:
+    from rheos.api.overrides import Overrides
 
 PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
 """Options that are not ours belong to the job file, as does all that follows `--`."""
 
 _ALIKE = 0.8
+T = TypeVar("T")
 
 
 class PassingOn(TyperCommand):
@@ -46,17 +54,13 @@ class PassingOn(TyperCommand):
 
 
 def width(value: str | None) -> int | str | None:
-    """A number where it is one."""
-    return int(value) if value is not None and value.isdecimal() else value
-
-
-def _may_be_a_width(value: str | None) -> str | None:
-    """Return the value if it is a valid parallelism for any bounds of the program; refuse it
-    otherwise."""
+    """Return a parallelism, as a number if it is one. Refuses what is not valid for any bounds of the
+    program. For a callback, like those below."""
     from rheos.api.widths import read_width
     from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
-    return _checked(value, lambda said: read_width(width(said) or said, MAX_KEY_GROUPS))
+    read = int(value) if value is not None and value.isdecimal() else value
+    return _checked(read, lambda said: read_width(said, MAX_KEY_GROUPS))
 
 
 def duration(value: str | None) -> str | None:
@@ -69,7 +73,7 @@ def size(value: str | None) -> str | None:
     return _checked(value, size_bytes)
 
 
-def _checked(value: str | None, read: Callable[[str], object]) -> str | None:
+def _checked(value: T, read: Callable[[Any], object]) -> T:
     if value is not None:
         try:
             read(value)
@@ -148,109 +152,6 @@ WithDashboard = Annotated[
     ),
 ]
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="TOML",
-        help="A file of settings, by the names of rh.Settings. What is given here wins over it, and "
-        "it over the program.",
-    ),
-]
-Parallelism = Annotated[
-    int | None, typer.Option(min=1, help="Subtasks of every operator.", show_default=False)
-]
-Width = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|auto|auto:N..M",
-        callback=_may_be_a_width,
-        help="Subtasks of every operator; auto follows the load, from N to M.",
-        show_default=False,
-    ),
-]
-RuntimeOption = Annotated[
-    str | None, typer.Option(help="continuous, batch or simulated.", show_default=False)
-]
-Master = Annotated[
-    str | None, typer.Option(help="A Spark master, such as local[4] or spark://host:7077.")
-]
-CheckpointDir = Annotated[
-    str | None, typer.Option(help="Directory for checkpoints: a folder or an fsspec URL.")
-]
-CheckpointInterval = Annotated[
-    str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
-]
-FromSavepoint = Annotated[
-    str | None,
-    typer.Option(
-        help="Take the state from this savepoint, unless the job goes on from checkpoints that "
-        "it has taken since."
-    ),
-]
-AllowDropped = Annotated[
-    bool,
-    typer.Option("--allow-dropped", help="Drop state that no operator of the program uses."),
-]
-NewAggregatesOption = Annotated[
-    NewAggregates | None,
-    typer.Option(
-        metavar="null|since",
-        help="A new aggregate is null for windows that have rows from before the upgrade, or the value "
-        "of the rows since then.",
-    ),
-]
-Rename = Annotated[
-    list[str] | None,
-    typer.Option(metavar="OLD=NEW", help="The operator with this uid has another one now; repeatable."),
-]
-MinParallelism = Annotated[
-    int | None,
-    typer.Option(min=1, help="Continue with as few as this many subtasks if slots are lost for good."),
-]
-StateBackendOption = Annotated[
-    str | None,
-    typer.Option(help="memory, or rocksdb for state that outgrows it."),
-]
-StateMemory = Annotated[
-    str | None,
-    typer.Option(callback=size, help="About how much memory the state of a slot takes, such as 512MB."),
-]
-UnalignedAfter = Annotated[
-    str | None,
-    typer.Option(
-        callback=duration,
-        help="Time a barrier waits before it overtakes rows: 0s to overtake at once, or 5s.",
-    ),
-]
-MaxConcurrent = Annotated[
-    int | None, typer.Option(min=1, help="Maximum number of concurrent checkpoints.")
-]
-AtLeastOnce = Annotated[
-    bool,
-    typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
-]
-
-
-LogLevelOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Keep what workers log from this level on: debug, info, warning or error.",
-        show_default=False,
-    ),
-]
-AlertWebhookOption = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RHEOS_ALERT_WEBHOOK",
-        show_envvar=True,
-        help="Post changes of the job's health as JSON to this http(s) address.",
-        show_default=False,
-    ),
-]
-AlertFromOption = Annotated[
-    str | None,
-    typer.Option(help="Post from this state on: degraded, stuck or failing.", show_default=False),
-]
 LogJson = Annotated[
     bool,
     typer.Option(
@@ -316,24 +217,105 @@ def renames(values: list[str] | None) -> dict[str, str]:
     return found
 
 
-OPTIONS = {
-    "parallelism": "--parallelism",
-    "runtime": "--runtime",
-    "master": "--master",
-    "checkpoint_dir": "--checkpoint-dir",
-    "checkpoint_interval": "--checkpoint-interval",
-    "from_savepoint": "--from-savepoint",
-    "allow_dropped": "--allow-dropped",
-    "new_aggregates": "--new-aggregates",
-    "renamed": "--rename",
-    "min_parallelism": "--min-parallelism",
-    "state.backend": "--state-backend",
-    "state.memory_bytes": "--state-memory",
-    "checkpoints.unaligned_after": "--unaligned-after",
-    "checkpoints.max_concurrent": "--max-concurrent-checkpoints",
-    "checkpoints.at_least_once": "--at-least-once",
-    "log_level": "--log-level",
-    "alert_webhook": "--alert-webhook",
-    "alert_from": "--alert-from",
+# --- the options of settings --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GivenSettings:
+    """The settings in a command line: a file of settings, and the options, which win over it."""
+
+    config: Path | None
+    values: dict[str, Any]
+    """The value of each option by the name of its setting; None if it was not given."""
+
+    def overrides(self) -> Overrides:
+        """Return the overrides of a program's settings. Ends the command if the file is not valid."""
+        from rheos.api import partial_settings
+        from rheos.api.overrides import Overrides
+        from rheos.cli.failures import report
+        from rheos.core.errors import RheosError
+
+        try:
+            files = () if self.config is None else (partial_settings.from_file(self.config),)
+        except RheosError as error:
+            raise typer.Exit(report(error)) from None
+        return Overrides(settings=(*files, partial_settings.from_command(self.values)))
+
+
+_CONFIG = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TOML",
+        help="A file of settings, by the names of rh.Settings. What is given here wins over it, and "
+        "it over the program.",
+    ),
+]
+
+
+def takes_settings(*names: str, config: bool = True, **defaults: Any) -> Callable[[Any], Any]:
+    """Add the options of settings to a command. It receives them as its argument `settings`.
+
+    Args:
+        names: the settings; by default, all that have an option.
+        config: whether it also has the option `--config`.
+        defaults: values of settings that are not given.
+    """
+    chosen = [SETTINGS[name] for name in names] or [each for each in SETTINGS.values() if each.option]
+
+    def added(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(config: Path | None = None, **given: Any) -> None:
+            found = {each.name: given.pop(each.name.replace(".", "_")) for each in chosen}
+            values = {
+                name: renames(v) or None if isinstance(v, list) else v for name, v in found.items()
+            }
+            command(settings=GivenSettings(config, values), **given)
+
+        own = signature(command, eval_str=True).parameters
+        types = {name: (each.annotation, each.default) for name, each in own.items()}
+        del types["settings"]
+        if config:
+            types["config"] = (_CONFIG, None)
+        for each in chosen:
+            default = defaults.get(each.name)
+            types[each.name.replace(".", "_")] = (_annotation(each, default), default)
+        parameters = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in types.items()
+        ]
+        # Typer reads the parameters of a command from its signature.
+        setattr(run, "__signature__", Signature(parameters))  # noqa: B010
+        setattr(run, "__annotations__", {})  # noqa: B010
+        return run
+
+    return added
+
+
+def _annotation(declared: Setting, default: Any) -> Any:
+    """Return the parameter of a setting, as Typer takes it: what it takes follows from the type."""
+    kind, metavar, callback = _TYPES.get(declared.type, (str, None, None))
+    if declared.choices:
+        literal: Any = Literal
+        kind, metavar = literal[declared.choices], "|".join(declared.choices)
+    option = typer.Option(
+        declared.option,
+        metavar=declared.metavar or metavar,
+        envvar=declared.variable,
+        show_default=default is not None,
+        help=declared.help.partition(". ")[0].rstrip(".") + ".",
+        callback=callback,
+        min=declared.least if kind is int else None,
+    )
+    return Annotated[kind | None, option]
+
+
+_TYPES: Mapping[str, tuple[Any, str | None, Callable[[Any], Any] | None]] = {
+    "bool": (bool, None, None),
+    "int": (int, "N", None),
+    "Duration": (str, "DURATION", duration),
+    "Folder": (str, "FOLDER", None),
+    "Size": (str, "SIZE", lambda value: size(value) and size_bytes(value)),
+    "int | str": (str, None, width),
+    "Mapping[str, str]": (list[str], None, None),
 }
-"""The option of each setting that has one."""
+"""By the type of a setting: the type of its option, its metavar, and what checks or reads its value."""

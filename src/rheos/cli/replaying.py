@@ -9,17 +9,17 @@ import typer
 
 from rheos.cli.options import (
     PASSES_ARGUMENTS_ON,
-    AllowDropped,
     Arguments,
     File,
+    GivenSettings,
     Job,
     Json,
-    NewAggregatesOption,
     Param,
     PassingOn,
     Until,
     duration,
     parameters,
+    takes_settings,
 )
 
 app = typer.Typer()
@@ -49,9 +49,11 @@ JobDirectory = Annotated[
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings("allow_dropped", "new_aggregates", config=False)
 def fork(
     job: Job,
     file: File,
+    settings: GivenSettings,
     arguments: Arguments = None,
     for_: Beyond = None,
     until: Annotated[
@@ -76,8 +78,6 @@ def fork(
             show_default=False,
         ),
     ] = None,
-    allow_dropped: AllowDropped = False,
-    new_aggregates: NewAggregatesOption = None,
     samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
     out: Annotated[
         Path | None,
@@ -101,8 +101,8 @@ def fork(
         against=against,
         checkpoint_dir=checkpoint_dir,
         from_savepoint=from_savepoint,
-        allow_dropped=allow_dropped,
-        new_aggregates=new_aggregates and new_aggregates.value,
+        allow_dropped=bool(settings.values["allow_dropped"]),
+        new_aggregates=settings.values["new_aggregates"],
         samples=samples,
         out=out,
         as_json=json,

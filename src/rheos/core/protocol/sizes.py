@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from rheos.core.errors import ProgramError
+
+Size: TypeAlias = int
+"""Number of bytes; files and commands write "512MB"."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.setting import documented, setting
+from rheos.core.protocol.sizes import Size
 
 MIB = 1024 * 1024
 _NO_LIMIT = 2**62
@@ -31,25 +33,41 @@ class NewAggregates(Enum):
     """The value of the rows since the change."""
 
 
+@documented
 @dataclass(frozen=True)
 class StateConfig:
     """Configuration of state. Example:
     `rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`. The string
     "rocksdb" is short for a configuration with all defaults."""
 
-    backend: Backend = Backend.MEMORY
-    memory_bytes: int = 256 * MIB
-    """About how much memory the state of one slot may take before it goes to disk. Shared by the
-    operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
-    directory: str | None = None
-    """Local folder for state on disk. By default, Spark's local folder of the worker."""
-    rows_per_key: int = 10_000_000
-    """Largest number of rows, list elements, map entries or different values that one key may keep in
-    one operator, where neither event time nor a time to live bounds them. More ends the job."""
-    matches_per_key: int = 100_000
-    """Largest number of partial matches of a pattern that one key may have. More ends the job."""
-    new_aggregates: NewAggregates | None = None
-    """Set by the setting of the same name. None refuses windows that lack an aggregate."""
+    backend: Backend = setting(
+        Backend.MEMORY,
+        "State backend: memory, or rocksdb for state that outgrows it.",
+        option="--state-backend",
+        choices=tuple(backend.value for backend in Backend),
+    )
+    memory_bytes: Size = setting(
+        256 * MIB,
+        "Memory that the state of one slot may take before it goes to disk, such as 512MB. It is an "
+        "estimate, and shared by the operators of the slot in equal parts. The memory backend keeps to "
+        "it for windows alone.",
+        option="--state-memory",
+    )
+    directory: str | None = setting(
+        None, "Local folder for state on disk. None means Spark's local folder of the worker."
+    )
+    rows_per_key: int = setting(
+        10_000_000,
+        "Largest number of rows, list elements, map entries or different values that one key may keep "
+        "in one operator, where neither event time nor a time to live bounds them. More ends the job.",
+    )
+    matches_per_key: int = setting(
+        100_000,
+        "Largest number of partial matches of a pattern that one key may have. More ends the job.",
+    )
+    new_aggregates: NewAggregates | None = setting(
+        None, "Set by the setting of the same name. None refuses windows that lack an aggregate."
+    )
 
     @property
     def limits(self) -> StateConfig:
