@@ -85,7 +85,9 @@ def _simulate(
         return program.build(given[0])
 
     def all_read(splits: int, now_ms: int) -> bool:
-        return splits == sum(rows.splits for rows in given[0].dealt)
+        """Without rows that the program is handed, its own bounded source ends the job."""
+        dealt = given[0].dealt
+        return bool(dealt) and splits == sum(rows.splits for rows in dealt)
 
     if handing is Handing.FOUND:
         settings["until_read"] = all_read
