@@ -11,7 +11,7 @@ from pathlib import Path
 from rheos.core.metrics.health import HealthState
 from rheos.runtimes.health.kinds import KINDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "health.md"
 TABLE = re.compile(r"(?<=<!-- findings: made by tests/docs/test_health.py -->\n).*?(?=<!-- end)", re.S)
 
 

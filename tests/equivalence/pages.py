@@ -192,7 +192,6 @@ def guide() -> dict[str, Wanted]:
         ),
         "pages": Wanted(files={"out/per-page": _per_page(), "out/late": bare([ARRIVED[700]])}),
         "sessions": Wanted({"sessions": list(_sessions())}),
-        "moved": Wanted({"moved": _moved()}),
         "slowest": Wanted({"slowest": list(_slowest())}),
         "trouble": Wanted(
             {
@@ -206,9 +205,6 @@ def guide() -> dict[str, Wanted]:
         ),
         "noteworthy": Wanted(
             files={"out/noteworthy": [row for row in LOG if row["status"] >= 500 or row["millis"] > 80]}
-        ),
-        "pages, as a batch": Wanted(
-            {"pages": _per_five_minutes(), "late": bare([ARRIVED[700]])}, as_written=True
         ),
         "careful": Wanted(
             {
@@ -263,19 +259,6 @@ def _per_page() -> list[Row]:
         )
         for key, rows in windows.items()
     ]
-
-
-def _per_five_minutes() -> list[Row]:
-    windows, _ = by_window(ARRIVED, ["page"], 300_000)
-    return [result(["page"], key, 300_000, visits=len(rows)) for key, rows in windows.items()]
-
-
-def _moved() -> list[Row]:
-    """Two hours later; all of it lies in one hour, so nothing is late."""
-    two_hours = 2 * 3_600_000
-    rows = [{**row, "ts": row["ts"] + two_hours, "wm": NEVER} for row in ARRIVED]
-    windows, _ = by_window(rows, ["page"], 3_600_000)
-    return [result(["page"], key, 3_600_000, visits=len(of)) for key, of in windows.items()]
 
 
 def _history_first() -> list[Row]:
@@ -572,20 +555,26 @@ def _priced(order: Row) -> Row:
 
 
 def functions() -> dict[str, Wanted]:
-    percent = {"gold": 20, "silver": 10, "none": 0}
-    orders = [(n, ("gold", "silver", "none")[n % 3], n % 50) for n in range(300)]
-    reduced = {n: price - price * percent[tier] // 100 for n, tier, price in orders}
+    orders = [(n, ("gold", "silver", "none")[n % 3]) for n in range(300)]
     points = {"gold": 3, "silver": 2, "none": 1}
-    cents = {n: None if n == 13 else 100 * price for n, price in reduced.items()}
-    return {
-        "orders": Wanted(
-            {
-                "scores": [{"order": n, "points": points[tier]} for n, tier, _ in orders],
-                "converted": [{"order": n, "cents": value} for n, value in cents.items()],
-                "dealt": [{"order": n} for n in reduced],
-            }
-        )
-    }
+    scores = [{"order": n, "points": points[tier]} for n, tier in orders]
+    return {"orders": Wanted({"scores": scores})}
+
+
+def asynchronous() -> dict[str, Wanted]:
+    cents = [{"order": n, "cents": None if n == 13 else 100 * (n % 50)} for n in range(300)]
+    return {"conversion": Wanted({"converted": cents})}
+
+
+def partitioning() -> dict[str, Wanted]:
+    return {"partitions": Wanted({"dealt": [{"order": n} for n in range(300)]})}
+
+
+def watermarks() -> dict[str, Wanted]:
+    """Ten rows of two pages, two hours later."""
+    noon = (NOON - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    hours = [result(["page"], (page, noon + 2 * HOUR), HOUR, visits=5) for page in ("/p0", "/p1")]
+    return {"moved": Wanted({"moved": hours})}
 
 
 # --- docs/vectorised.md ------------------------------------------------------------------------------
@@ -715,7 +704,15 @@ def sql() -> dict[str, Wanted]:
         "payments": Wanted({"answered": list(_answered())}),
         "paid for": Wanted({"paid for": list(_paid_for())}, views={"paid for": _left}),
         "beside the mean": Wanted({"beside": list(_beside_the_mean())}),
-        "words of bidders": Wanted({"words": list(_words_of_bidders())}),
+    }
+
+
+def sql_functions() -> dict[str, Wanted]:
+    return {"words of bidders": Wanted({"words": list(_words_of_bidders())})}
+
+
+def sql_patterns() -> dict[str, Wanted]:
+    return {
         "dips": Wanted(
             {
                 "dips": [
@@ -853,6 +850,9 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/guide.md": guide,
     "docs/files.md": files,
     "docs/functions.md": functions,
+    "docs/async.md": asynchronous,
+    "docs/partitioning.md": partitioning,
+    "docs/watermarks.md": watermarks,
     "docs/history.md": history,
     "docs/restarts.md": restarts,
     "docs/tables.md": tables,
@@ -860,6 +860,8 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/joins.md": joins,
     "docs/patterns.md": patterns,
     "docs/sql.md": sql,
+    "docs/sql-functions.md": sql_functions,
+    "docs/sql-patterns.md": sql_patterns,
     "docs/ml.md": ml,
     "docs/aggregates.md": aggregates,
     "docs/decimals.md": decimals,

@@ -13,8 +13,8 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
-OUTPUT = re.compile(r'(?<=^```text title="Output"\n).*?(?=^```$)', re.MULTILINE | re.DOTALL)
-"""The lines of a block of output."""
+OUTPUT = re.compile(r'^```text title="Output"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+"""A block of output, with its lines."""
 PROGRAM = re.compile(r"^```python\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,7 +34,8 @@ def with_outputs(text: str, printed: list[str]) -> str:
     assert len(ends) == len(printed), "each program has run once"
 
     def output(block: re.Match[str]) -> str:
-        return printed[sum(end < block.start() for end in ends) - 1]
+        lines = printed[sum(end < block.start() for end in ends) - 1]
+        return f'```text title="Output"\n{lines}```'
 
     return OUTPUT.sub(output, text)
 

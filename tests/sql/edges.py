@@ -436,7 +436,7 @@ REFUSED = (
     "DATE_FORMAT(t, 'G')",
     "CAST('12:34' AS TIMESTAMP)",
 )
-"""Calls that Spark computes and Rheos refuses, as docs/sql.md or the error says."""
+"""Calls that Spark computes and Rheos refuses, as docs/sql-reference.md or the error says."""
 
 DIFFERENT: dict[str, object] = {
     "CAST(CONCAT('12', ':34') AS TIMESTAMP)": None,
@@ -445,7 +445,7 @@ DIFFERENT: dict[str, object] = {
     "REGEXP_LIKE(CONCAT('\u0301', ''), '\\\\b')": True,
     "YEAR(DATE_ADD(DATE '2026-03-01', 100000000))": None,
 }
-"""Calls for which Rheos returns another value than Spark, with that value; docs/sql.md explains why."""
+"""Calls for which Rheos returns another value than Spark, with that value; docs/sql-reference.md explains why."""
 
 
 def drawn(seed: int, draws: int, most: int = 1000) -> dict[str, type[exp.Expr] | str]:

@@ -178,7 +178,7 @@ def _same(one: Any, other: Any, bits: int) -> bool:
 
 @pytest.mark.spark
 def test_what_differs_from_spark_still_does(unansi: Any) -> None:
-    """So that docs/sql.md says of no difference that is gone."""
+    """So that docs/sql-reference.md says of no difference that is gone."""
     edges = table(0).slice(0, 1)
     ours = _found_by_rheos(edges, [*DIFFERENT])
     theirs = _found_by_spark(unansi, edges, [*DIFFERENT, *REFUSED])

@@ -39,7 +39,7 @@ from tests.frozen import FrozenFileSystem, declared_calls, frozen_server, outcom
 from tests.waiting import wait_for
 
 SRC = Path(__file__).parents[3] / "src" / "rheos"
-OPERATING = SRC.parent.parent / "docs" / "operating.md"
+OPERATING = SRC.parent.parent / "docs" / "outages.md"
 SCHEMA = pa.schema([pa.field("id", pa.string(), False), pa.field("n", pa.int64())])
 ROW = pa.RecordBatch.from_pylist([{"id": "a", "n": 1}], SCHEMA)
 URL = "frozen://folder"

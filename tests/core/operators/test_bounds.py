@@ -49,7 +49,7 @@ def test_every_kind_of_operator_says_what_bounds_its_state() -> None:
 
 
 def test_the_page_has_every_bound() -> None:
-    page = Path("docs/operating.md").read_text()
+    page = Path("docs/tuning.md").read_text()
     for bound in dict.fromkeys(BOUNDS.values()):
         if bound.keeps == "nothing":
             continue

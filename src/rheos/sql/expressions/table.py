@@ -72,7 +72,7 @@ class Compiler:
         return handler(self, node)
 
     def unknown_function(self, node: exp.Anonymous) -> SchemaError:
-        listed = "the functions are those of docs/sql.md"
+        listed = "the functions are those of docs/sql-reference.md"
         return self.sql.unknown("function", node.name, node, function_names(), listed, names_them=False)
 
     def wrong_type(self, what: str, value: Typed, hint: str, at: exp.Expr | None = None) -> SchemaError:
