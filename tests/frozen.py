@@ -14,8 +14,8 @@ import fsspec
 import pytest
 from fsspec.spec import AbstractFileSystem
 
+from rheos.connectors.calls import file_systems
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.files import remote
 from rheos.connectors.postgres import retrying, watched_session
 from rheos.core.connectors import back_off
 
@@ -41,7 +41,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all limits short, and make no call twice."""
     for call in declared_calls().values():
         monkeypatch.setitem(vars(call), "limit_s", min(call.limit_s, LIMIT_S))
-    monkeypatch.setattr(remote, "_ALIVE_S", LIMIT_S / 2)
+    monkeypatch.setattr(file_systems, "_ALIVE_S", LIMIT_S / 2)
     monkeypatch.setattr(watched_session, "_ALIVE_S", LIMIT_S / 4)
     monkeypatch.setattr(retrying, "_PAUSES_S", (None,))
     monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)

@@ -166,6 +166,13 @@ def test_each_command_has_help(command: str) -> None:
     assert "Usage:" in result.stdout
 
 
+def test_help_shows_the_first_sentence_of_every_command_whole() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"})
+    assert "Commands:" in result.stdout
+    commands = result.stdout.partition("Commands:")[2]
+    assert [line for line in commands.splitlines() if line.endswith("...")] == []
+
+
 def test_it_says_its_version() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"rheos {rheos.__version__}\n")

@@ -14,7 +14,7 @@ from rheos.api.partial_settings import Merged
 from rheos.api.settings import SETTINGS, AlertFrom, LogLevel, RuntimeName, Settings
 from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.metrics.health import HealthState

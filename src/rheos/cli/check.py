@@ -17,7 +17,7 @@ from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
 from rheos.cli.failures import FAILED, MISUSED, report
 from rheos.cli.terminal import Terminal
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
 from rheos.core.checkpoint.restored_state import read_part
 from rheos.core.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint

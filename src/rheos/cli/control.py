@@ -39,7 +39,7 @@ def status(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the health of jobs: what is wrong, since when, and what to do."""
+    """Print the health of jobs: the problem, its start, what to do."""
     from rheos.cli.health import show_status
 
     raise typer.Exit(show_status(job, json))
@@ -54,7 +54,7 @@ def checkpoints(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the checkpoints of a job that are kept, and the savepoints taken with them."""
+    """List the retained checkpoints of a job, and its savepoints."""
     from rheos.cli.jobs import show_checkpoints
 
     raise typer.Exit(show_checkpoints(job, checkpoint_dir, json))
@@ -76,7 +76,7 @@ def metrics(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the metrics of a running job: rows, back-pressure, watermarks, state, by operator."""
+    """Print the metrics of a running job, by operator."""
     from rheos.cli.metrics import show_history, show_metrics
 
     if history or checkpoint_dir is not None:
@@ -95,7 +95,7 @@ def monitoring(
         Monitoring, typer.Argument(help="A dashboard for Grafana, or alerting rules for Prometheus.")
     ],
 ) -> None:
-    """Print a Grafana dashboard (JSON) or Prometheus alerting rules (YAML) for the metrics of jobs."""
+    """Print a Grafana dashboard (JSON) or Prometheus alerts (YAML)."""
     from rheos.cli.monitoring import show_alerts, show_dashboard
 
     raise typer.Exit(show_dashboard() if what is Monitoring.GRAFANA else show_alerts())
@@ -118,8 +118,8 @@ def events(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print what happened to a job under all of its drivers, the newest first, with times and
-    durations; also of a job that has ended."""
+    """Print the event log of a job, the newest event first. It covers all drivers of the job, and
+    also a job that has ended."""
     from rheos.cli.event_log import show_events, show_trace
 
     raise typer.Exit(show_trace(job) if trace else show_events(job, checkpoint_dir, lines, json))
@@ -144,7 +144,7 @@ def logs(
     level: Annotated[Level, typer.Option(help="Minimum level to show.")] = Level.DEBUG,
     json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
 ) -> None:
-    """Print what a job and the program's functions have logged, of a job that has ended, too."""
+    """Print what a job and the program's functions have logged. The job may have ended."""
     from rheos.cli.logs import show_logs
 
     raise typer.Exit(show_logs(job, follow=follow, lines=lines, level=level.value, as_json=json))
@@ -168,8 +168,8 @@ def why_not(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say why a window has not fired yet: which split holds the watermark back and since when, how far
-    it must come, whether the key is in state, and how many rows came late."""
+    """Explain why a window has not fired yet. Prints which split holds the watermark back and since
+    when, how far it must come, whether the key is in state, and how many rows were late."""
     from rheos.cli.why_not import show_why_not
 
     raise typer.Exit(show_why_not(job, operator, key, window, json))
@@ -191,8 +191,8 @@ def stop(
     ] = False,
     timeout: Timeout = "10m",
 ) -> None:
-    """Stop a job with a savepoint: `rheos stop JOB --savepoint [DIR]`. All up to it is committed, and
-    nothing after it. Prints the savepoint's folder."""
+    """Stop a job with a savepoint. `rheos stop JOB --savepoint [DIR]` commits all output up to the
+    savepoint, and nothing after it. Prints the savepoint's folder."""
     from rheos.cli.jobs import stop_job
 
     raise typer.Exit(stop_job(job, directory, with_savepoint, drain, timeout))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rheos.cli.jobs import console, find, of_known, plain_table, reported
 from rheos.cli.terminal import say
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.event_log import EventLevel, JobEvent, ShownEvent
 from rheos.ops.control.commands import JobClient

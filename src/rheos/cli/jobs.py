@@ -17,7 +17,7 @@ from rich.text import Text
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.terminal import Terminal, say, say_lines
 from rheos.cli.waiting import awaited
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.durations import duration_ms, duration_text
 from rheos.core.redaction import redacted

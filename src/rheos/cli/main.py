@@ -43,6 +43,7 @@ app = typer.Typer(
     name="rheos",
     help="Flink's execution model in Python, on the Spark you already have.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -148,12 +149,11 @@ def run(
     with_dashboard: WithDashboard = False,
     log_json: LogJson = False,
 ) -> None:
-    """Run a job file. What is given here wins over what the file says."""
+    """Run a job file. Options here override the settings in the file."""
     with _cancelled_by_ctrl_c():
         _start_jvm(file, settings, quiet=log_json)
         from rheos.cli.run import Watched, run
         from rheos.core.protocol.durations import duration_ms
-        from rheos.ops.dashboard.serving import DashboardConfig
 
         overrides = replace(
             settings.overrides(),
@@ -162,8 +162,7 @@ def run(
             until_ms=None if for_ is None else duration_ms(for_),
             standby=standby,
         )
-        dashboard = DashboardConfig(port=0) if with_dashboard else None
-        watched = Watched(metrics_port, otlp, dashboard, log_json, metrics_name or ())
+        watched = Watched(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
         raise typer.Exit(run(file, arguments or [], overrides, watched))
 
 
@@ -173,7 +172,7 @@ def init(
         Path, typer.Argument(metavar="NAME", help="The job's name, or a path that ends in it.")
     ],
 ) -> None:
-    """Write a new project: a job, its tests, its settings and a README."""
+    """Write a new project: a job, tests, settings and a README."""
     from rheos.cli.init import init
 
     raise typer.Exit(init(folder))
@@ -212,7 +211,7 @@ def sql(
         typer.Option("--execute", "-e", metavar="SQL", help="Carry these statements out, and end."),
     ] = None,
 ) -> None:
-    """A shell for SQL over streams; or carry out what a pipe or -e gives."""
+    """Open a shell for SQL, or run statements of -e or a pipe."""
     from rheos.cli.sql import sql
 
     raise typer.Exit(sql(execute, settings.overrides()))
@@ -229,9 +228,10 @@ def check(
     arguments: Arguments = None,
     json: Json = False,
 ) -> None:
-    """Check whether a savepoint's state fits a job file, without running the job.
+    """Check whether a savepoint's state fits a job file.
 
-    Exits with 1 if state would be lost or cannot be read, and with 2 if there is no savepoint.
+    The job does not run. Exits with 1 if state would be lost or cannot be read, and with 2 if
+    there is no savepoint.
     """
     from rheos.cli.check import check
 
@@ -304,7 +304,7 @@ def chaos(
     ] = "20s",
     seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
 ) -> None:
-    """Run a job file, and strike at its processes, or at its servers, while it works."""
+    """Run a job file while faults hit its processes or servers."""
     from rheos.cli.chaos import chaos
 
     directory = settings.overrides().said("checkpoint_dir")
@@ -423,7 +423,7 @@ def servers(
         ),
     ] = None,
 ) -> None:
-    """Run a real server for development on this machine, until Ctrl-C. It listens on loopback alone."""
+    """Run a real server for development until Ctrl-C. It listens on loopback only."""
     from rheos.cli.servers import serve
 
     raise typer.Exit(serve(name, port, data))
@@ -436,7 +436,7 @@ def connectors(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the connectors and formats that are installed, and what each can do."""
+    """List the installed connectors and formats. Shows what each can do."""
     from rheos.cli.connectors import show_connectors
 
     raise typer.Exit(show_connectors(as_json, name))
@@ -497,9 +497,9 @@ def dashboard(
         ),
     ] = False,
 ) -> None:
-    """Serve REST and a page for the jobs of this machine. Needs rheos\\[dashboard]."""
+    """Serve REST and a page for the jobs of this machine. Needs rheos[dashboard]."""
     from rheos.cli.dashboard import dashboard
-    from rheos.connectors.files.listing import absolute
+    from rheos.connectors.urls import absolute
     from rheos.core.protocol.sizes import size_bytes
     from rheos.ops.dashboard.serving import DashboardConfig
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.cli.jobs import console, find, plain_table, reported, size_text, time_text
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import METRICS, Metric, Unit

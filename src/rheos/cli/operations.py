@@ -84,7 +84,7 @@ def _value(argument: Argument, value: Any) -> Any:
     if argument.seconds:
         return duration_ms(value) / 1000
     if argument.meaning is Meaning.SAVEPOINT_FOLDER:
-        from rheos.connectors.files.listing import absolute
+        from rheos.connectors.urls import absolute
 
         return absolute(value)
     return value

@@ -117,7 +117,7 @@ MetricsPlace = Annotated[
         "--metrics-port",
         metavar="[HOST:]PORT",
         help="Address at which Prometheus scrapes the metrics of jobs; without HOST, on loopback "
-        "only. Needs rheos\\[prometheus].",
+        "only. Needs rheos[prometheus].",
         show_default=False,
     ),
 ]
@@ -139,7 +139,7 @@ OtlpUrl = Annotated[
         "--otlp",
         metavar="URL",
         help="The collector of OpenTelemetry that the jobs' metrics are sent to, such as "
-        "http://127.0.0.1:4318. Needs rheos\\[opentelemetry].",
+        "http://127.0.0.1:4318. Needs rheos[opentelemetry].",
         show_default=False,
     ),
 ]
@@ -148,7 +148,7 @@ WithDashboard = Annotated[
     bool,
     typer.Option(
         "--dashboard",
-        help="Serve the dashboard while the job runs, on loopback alone. Needs rheos\\[dashboard].",
+        help="Serve the dashboard while the job runs, on loopback alone. Needs rheos[dashboard].",
     ),
 ]
 

@@ -85,8 +85,8 @@ def fork(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show how a running job's output would differ if it ran another program. Both programs start from
-    the job's newest checkpoint and read the same input. The job itself is not affected."""
+    """Compare a running job's output with that of another program. Both programs start from the job's
+    newest checkpoint and read the same input. The job itself is not affected."""
     from rheos.cli.fork import show_fork
 
     if for_ is not None and until is not None:
@@ -150,8 +150,8 @@ def debug(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Replay one key of a job here, step by step: its state is taken from a checkpoint, and its rows
-    from there on. The job notices nothing."""
+    """Replay one key of a job on this machine, step by step. The replay takes the key's state from a
+    checkpoint, and reads its rows from there on. The job itself is not affected."""
     from rheos.cli.debug import debug_job
 
     code = debug_job(
@@ -194,9 +194,9 @@ def why(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Explain why a job emitted a row: through which operators it came, which input rows led to it, and
-    which windows and timers fired. The program is run again alongside the job, which is not
-    affected."""
+    """Explain why a job emitted a row. Prints the operators that the row passed, the input rows that
+    led to it, and the windows and timers that fired. The program runs again alongside the job, which
+    is not affected."""
     from rheos.cli.why import show_why
 
     code = show_why(

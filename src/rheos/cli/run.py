@@ -20,9 +20,6 @@ from rheos.cli.terminal import Terminal, say_lines
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.model import MetricsReport
 from rheos.ops.control.job_logs import LogStream
-from rheos.ops.control.metrics_port import MetricsPort
-from rheos.ops.control.otlp_export import OtlpExport
-from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.spark import early_start
 
@@ -35,7 +32,7 @@ class Watched:
     """Port, or address and port, at which Prometheus scrapes the jobs' metrics."""
     otlp: str | None = None
     """The collector of OpenTelemetry that these are sent to."""
-    dashboard: DashboardConfig | None = None
+    dashboard: bool = False
     log_json: bool = False
     """Whether all that they log goes to stderr as JSON, in place of what is shown to people."""
     metrics_names: Sequence[str] = ()
@@ -50,13 +47,19 @@ class Watched:
         if self.log_json:
             beside.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
+            from rheos.ops.control.metrics_port import MetricsPort
+
             port = MetricsPort(self.metrics_port, metrics, self.metrics_names)
             beside.callback(port.close)
             print(f"metrics for Prometheus: {port.url}", file=sys.stderr)
         if self.otlp is not None:
+            from rheos.ops.control.otlp_export import OtlpExport
+
             beside.callback(OtlpExport(self.otlp, metrics).close)
-        if self.dashboard is not None:
-            server = DashboardServer(self.dashboard)
+        if self.dashboard:
+            from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
+
+            server = DashboardServer(DashboardConfig(port=0))
             beside.callback(server.close)
             print(server.announcement(to_terminal=sys.stderr.isatty()), file=sys.stderr)
 

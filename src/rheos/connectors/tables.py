@@ -10,8 +10,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from rheos.connectors.files.listing import absolute
 from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.site import located_at_call

@@ -1,7 +1,8 @@
-"""URLs and headers from users. Errors never show them, because they may contain a password."""
+"""URLs, headers and paths from users. Errors show no URL or header: it may contain a password."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
@@ -46,3 +47,11 @@ def check_header_value(name: str, value: object) -> None:
             f"{name}= must consist of printable ASCII characters, without blanks at its ends",
             hint="a value read from a file may end in a newline: add .strip()",
         )
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return a path that workers can use: a URL as it is, or a local path made absolute."""
+    text = os.fspath(path)
+    if "://" in text or "::" in text:
+        return text
+    return os.path.abspath(os.path.expanduser(text))

@@ -1,8 +1,16 @@
-"""Attributes of a package that are imported at their first use, so that importing it is cheap."""
+"""Attributes of a package that are imported at their first use, so that importing it is cheap.
+
+A package lists its names as imports of its module `exports`, which type checkers read. A program that
+uses one name imports only the module that this name comes from.
+"""
 
 from __future__ import annotations
 
 import importlib
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,7 +20,7 @@ def exported(package: str, namespace: dict[str, Any], name: str) -> Any:
 
     Args:
         package: The package, such as "rheos".
-        namespace: The package's globals, which receive all exported names.
+        namespace: The package's globals, which receive the name.
         name: The attribute.
 
     Raises:
@@ -22,8 +30,35 @@ def exported(package: str, namespace: dict[str, Any], name: str) -> Any:
         raise AttributeError(name)
     if find_spec(f"{package}.{name}"):
         return importlib.import_module(f"{package}.{name}")
-    exports = importlib.import_module(f"{package}.exports")
-    namespace.update({each: getattr(exports, each) for each in (*exports.__all__, "__all__")})
-    if name not in namespace:
+    found = _exports(package).get(name)
+    if found is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return namespace[name]
+    if isinstance(found, _Import):
+        found = getattr(__import__(found.module, fromlist=[found.name]), found.name)
+    return namespace.setdefault(name, found)
+
+
+@dataclass(frozen=True)
+class _Import:
+    module: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module that is not imported. Its attributes are imports that can be done later."""
+
+    name: str
+
+    def __getattr__(self, attribute: str) -> _Import:
+        return _Import(self.name, attribute)
+
+
+@cache
+def _exports(package: str) -> dict[str, Any]:
+    """Run a package's module `exports`, with imports that only record what they would import."""
+    # Hooks of tools, such as that of pytest, have loaders without code.
+    spec: Any = PathFinder.find_spec(f"{package}.exports", sys.modules[package].__path__)
+    found: dict[str, Any] = {"__builtins__": {"__import__": lambda name, *_: _Module(name)}}
+    exec(spec.loader.get_code(spec.name), found)
+    return found

@@ -9,10 +9,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 MOVED: Final = {
     f"rheos.{name}": f"rheos.core.{name}"
@@ -41,13 +40,17 @@ def name_today(module: str) -> str:
     return module
 
 
-class _MovedModules(MetaPathFinder, Loader):
+class _MovedModules:
     """Finds modules by their old names, before other finders load a second copy."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name_today(name) != name else None
+        loader: Any = self  # Without the base class, which takes longer to import than all of this.
+        return ModuleSpec(name, loader) if name_today(name) != name else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = importlib.import_module(name_today(module.__name__))

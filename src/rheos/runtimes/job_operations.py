@@ -172,7 +172,7 @@ _Folder = Annotated[
 
 
 class TakeSavepoint(DriverOperation[SavepointAnswer], frozen=True):
-    """Take a savepoint of a running job, which goes on. The command prints the savepoint's
+    """Take a savepoint of a running job, which continues. The command prints the savepoint's
     folder."""
 
     name = "savepoint"
@@ -221,8 +221,9 @@ class StopJob(DriverOperation[SavepointAnswer], frozen=True):
 
 
 class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
-    """Have a running job go on with another parallelism, from a checkpoint that is taken for it. The
-    driver stays, and nothing is lost or repeated. A job that is started again as before keeps it."""
+    """Change the parallelism of a running job. The job takes a checkpoint and continues from it. The
+    driver stays, and nothing is lost or repeated. A job that is restarted later keeps the
+    parallelism."""
 
     name = "rescale"
     role = Role.OPERATE
@@ -248,7 +249,7 @@ class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
 
 
 class ProfileSubtask(DriverOperation["StackProfile"], frozen=True):
-    """Sample where a subtask of a running job spends its time, as it works. The command prints folded
+    """Sample where a subtask of a running job spends its time. The command prints folded
     stacks: for speedscope, or flamegraph.pl."""
 
     name = "profile"

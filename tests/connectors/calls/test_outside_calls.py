@@ -19,8 +19,8 @@ import pytest
 
 import rheos as rh
 import rheos.connectors
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.connectors.files.committer import STAGING, FileCommittable, FileCommitter
-from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions
@@ -280,7 +280,7 @@ USERS = {
     "names of status codes": {"connectors/listener/connection.py"},
     "declares its calls": {
         "connectors/cassandra/client.py",
-        "connectors/files/remote.py",
+        "connectors/calls/file_systems.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",

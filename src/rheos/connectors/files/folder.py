@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rheos.connectors.files.remote import url_to_fs
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.core.errors import ConfigurationError
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.compression import Codec
-from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.connectors.files.transcoded import Transcoded
 from rheos.core.connectors.rejected import BadRecord
 from rheos.core.errors import InputError

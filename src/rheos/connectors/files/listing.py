@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from rheos import formats
+from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files.compression import Codec, codec_by_name, without_end
-from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.core.errors import ConfigurationError, InputError, ProgramError
 from rheos.core.formats.contract import Format
 
@@ -63,14 +63,6 @@ class ListedFile:
     file: FileToRead
     changed_s: float | None
     """Time of its last change, in seconds since the epoch; None if the storage does not report it."""
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """The path as any worker may be given it: a URL as it is, a local path made absolute."""
-    text = os.fspath(path)
-    if "://" in text or "::" in text:
-        return text
-    return os.path.abspath(os.path.expanduser(text))
 
 
 def list_files(

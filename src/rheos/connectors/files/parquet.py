@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
-from rheos.connectors.files.remote import raise_if_away, url_to_fs
 from rheos.core.connectors.rejected import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rheos.connectors.files.compression import Codec, check_codec
-from rheos.connectors.files.listing import Kind, absolute, by_name, check_kind, lines_of
+from rheos.connectors.files.listing import Kind, by_name, check_kind, lines_of
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.files.transcoded import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
 from rheos.connectors.formatted import rows_of
 from rheos.connectors.replay import Replay
+from rheos.connectors.urls import absolute
 from rheos.core.connectors.rejected import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
 from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import EmptyFile, Mode, SinkFolder, owner_mark
-from rheos.connectors.files.listing import Kind, absolute, check_kind, lines_of
+from rheos.connectors.files.listing import Kind, check_kind, lines_of
+from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (

@@ -17,12 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.hybrid import HybridSource
-from rheos.connectors.spark.staging import POSITIONS, staged
-from rheos.connectors.spark.stream import StreamSource
-from rheos.connectors.spark.stream_query import StreamSettings
+from rheos.connectors.spark.stream import StreamSettings, StreamSource
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.times import TimeColumn, is_time
+
+POSITIONS = "a DataFrame"
+"""Description of the splits and positions of staged rows, whatever produced them."""
 
 
 def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:
@@ -69,6 +70,8 @@ class DataFrameSource(Source):
         return "its rows are written down for the job alone"
 
     def staged(self, folder: str) -> Source:
+        from rheos.connectors.spark.staging import staged  # Only jobs with a DataFrame need it.
+
         return staged(self.frame, self.schema, self.event_time, folder)
 
     def splits(self) -> Sequence[Split]:

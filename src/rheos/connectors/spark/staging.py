@@ -26,11 +26,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checked import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
-from rheos.connectors.files.remote import url_to_fs
 from rheos.connectors.spark.casts import cast_rows
+from rheos.connectors.spark.dataframe import POSITIONS
 from rheos.connectors.spark.staging_manifest import (
     Manifest,
     StagedFile,
@@ -53,9 +54,6 @@ from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
 from rheos.core.errors import CheckpointError, InputError, SchemaError
 from rheos.core.times import TimeColumn
-
-POSITIONS = "a DataFrame"
-"""Description of the splits and positions of staged rows, whatever produced them."""
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16

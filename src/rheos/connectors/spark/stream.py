@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.spark.stream_query import StreamQuery, StreamSettings
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -22,6 +21,17 @@ from rheos.core.protocol.durations import Duration, duration_ms
 LANES = 4
 MAX_UNREAD = 100
 _MOST_LANES = 10_000
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """The user's settings of the query."""
+
+    trigger_ms: int
+    available_now: bool
+    lanes: int
+    max_unread: int
+    retain_ms: int
 
 
 def stream_settings(
@@ -68,6 +78,8 @@ class StreamSource(Source):
         return "a query of Spark writes its rows down for the job alone"
 
     def staged(self, folder: str) -> Source:
+        from rheos.connectors.spark.stream_query import StreamQuery  # Only streams of Spark need it.
+
         return StreamQuery(self.frame, self.schema, self.event_time, self.settings, folder).started()
 
     def splits(self) -> Sequence[Split]:

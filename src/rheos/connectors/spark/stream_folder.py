@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import msgspec
 
-from rheos.connectors.files.remote import url_to_fs
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.connectors.spark.staging_manifest import (
     Manifest,
     identity,

@@ -15,13 +15,13 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.connectors.spark.collecting import reason_of
 from rheos.connectors.spark.staging import check_same, stage
+from rheos.connectors.spark.stream import StreamSettings
 from rheos.connectors.spark.stream_folder import StreamFolder, StreamNote
 from rheos.connectors.spark.stream_lanes import StagedStream, lane_of
 from rheos.core.errors import (
@@ -43,17 +43,6 @@ query.
 _LOOK_S = 0.1
 _REMOVED_AT_ONCE = 100
 _NOTED_WITHIN_S = 10
-
-
-@dataclass(frozen=True)
-class StreamSettings:
-    """The user's settings of the query."""
-
-    trigger_ms: int
-    available_now: bool
-    lanes: int
-    max_unread: int
-    retain_ms: int
 
 
 class StreamQuery:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.metrics.event_log import JobEvent, ShownEvent
 from rheos.core.metrics.health import FindingKind, JobHealth, Severity, simple_health

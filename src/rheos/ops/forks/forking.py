@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.collect import CollectSink
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoints
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.sink import SinkSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.savepoint import Savepoint, read_savepoint
 from rheos.core.errors import CheckpointError
 from rheos.core.protocol.ports import Store

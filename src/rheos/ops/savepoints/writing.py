@@ -12,8 +12,8 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from rheos.connectors.files.listing import absolute
 from rheos.connectors.spark.collecting import collected, collected_table
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import STATE, Savepoint, write_savepoint
 from rheos.core.errors import CheckpointError

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from rheos.connectors.files.listing import absolute
+from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.checkpoint.savepoint import default_directory
 from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError

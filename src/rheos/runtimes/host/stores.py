@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from rheos.connectors.files.remote import url_to_fs
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Store
 from rheos.core.shown import named_error
@@ -197,7 +197,7 @@ def _inside(path: str) -> str:
 
 class FsspecStore:
     """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there. Each
-    call is bounded; what a late one may do is described in `connectors/files/remote.py`."""
+    call is bounded; what a late one may do is described in `connectors/calls/file_systems.py`."""
 
     _creating = threading.Lock()
     """In the memory file system the look and the write are two steps."""

@@ -25,7 +25,7 @@ from rheos.runtimes.spark.worker_exits import report_exits
 _BEFOREHAND = (
     "pyspark.worker",
     "rheos.runtimes.continuous.worker",
-    "pandas",  # Arrow imports it when it makes its first array of Python values.
+    "pandas",  # Functions on its frames need it.
 )
 
 

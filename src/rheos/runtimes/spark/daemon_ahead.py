@@ -16,7 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-from rheos.runtimes.host.sockets import SocketFolder
 from rheos.runtimes.spark.jvm_options import surroundings
 
 ONE_THREAD = {
@@ -38,6 +37,8 @@ class DaemonAhead:
 
     def __init__(self) -> None:
         self.surroundings = surroundings()
+        from rheos.runtimes.host.sockets import SocketFolder  # `rheos run` need not import ZeroMQ.
+
         self._folder = SocketFolder()
         self.place = str(Path(self._folder.path, "daemon"))
         self._process = subprocess.Popen(

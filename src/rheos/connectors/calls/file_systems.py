@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import fsspec
-
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, ThreadCalls
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.core.errors import UnavailableError
@@ -46,6 +44,8 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
         url: a local path, or a URL of fsspec.
         options: options of the file system.
     """
+    import fsspec  # Few jobs that run on one machine need it.
+
     system, path = fsspec.core.url_to_fs(url, **options)
     protocol = system.protocol
     if _LOCAL & ({protocol} if isinstance(protocol, str) else set(protocol)):
