@@ -1,13 +1,13 @@
-"""The JVM of Spark's driver: the error for one that has ended, and the lines that it writes."""
+"""The JVM of Spark's driver: the error for one that has ended, and the lines that it writes.
+
+The JVM may be started before PySpark is imported, so this module does not import PySpark either.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 import subprocess
-
-from py4j.protocol import Py4JNetworkError
-from pyspark import SparkContext
 
 from rheos.core.errors import ConfigurationError, JobFailedError
 
@@ -56,6 +56,8 @@ _MORE_MEMORY = (
 
 def jvm_lost(error: BaseException) -> JobFailedError | None:
     """Return the error to raise if the JVM has ended; None if `error` has another cause."""
+    from py4j.protocol import Py4JNetworkError
+
     lost = isinstance(error, Py4JNetworkError | ConnectionError)
     process = _process()
     if process is None:
@@ -81,6 +83,8 @@ def check_jvm() -> None:
 
 
 def _process() -> subprocess.Popen[bytes] | None:
+    from pyspark import SparkContext
+
     return getattr(SparkContext._gateway, "proc", None)
 
 
