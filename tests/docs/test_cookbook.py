@@ -20,5 +20,8 @@ def common() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe(recipe: str, common: dict[str, Any]) -> None:
+def test_a_recipe(
+    recipe: str, common: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert program_of(PAGE, section=recipe, names=dict(common)) != common, "it has no program"
