@@ -1,10 +1,10 @@
 // One chart of a figure over time. A drag over it zooms; it keeps its zoom while new data arrives.
 
-import uPlot from "./vendor/uPlot.esm.js";
-
 import { axis, highest, tickLabel, timeLabels, TIME_STEPS_S } from "./axes.js";
 import { element } from "./elements.js";
 import { inUnit, moment, printable } from "./text.js";
+
+const { uPlot } = window; // vendor/uPlot.iife.min.js
 
 const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6"];
 export const MAX_SERIES = COLOURS.length;
