@@ -9,10 +9,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "rheos"
 READS = re.compile(r"\btime\.time(?:_ns)?\(|\.now_(?:ms|ns)\(\)|datetime\.now\(")
 PARTS_OF_THEIR_OWN = ("testing/", "cli/benchmarks/", "runtimes/simulated/")
 WALL_TIME = {
-    "cli/event_log.py": "times of events, for display",
+    "cli/logs.py": "times of events, for display",
     "cli/main.py": "the time of a line of progress, for display",
     "cli/status.py": "the watermark's lag, which is a difference to wall time",
-    "cli/waiting.py": "since when a request waits, for display",
+    "cli/jobs.py": "since when a request waits, for display",
     "connectors/generator.py": "due times of rows, which are values",
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",

@@ -14,9 +14,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from rheos.cli.jobs import size_text
+from rheos.cli.jobs import awaited, size_text
 from rheos.cli.main import app
-from rheos.cli.waiting import awaited
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted
 from rheos.core.errors import CheckpointError

@@ -15,8 +15,8 @@ from rheos.api import overrides
 from rheos.api.overrides import Overrides
 from rheos.api.partial_settings import from_command
 from rheos.cli.explain import explain
-from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
 from rheos.cli.run import run
+from rheos.cli.terminal import FAILED, INTERRUPTED, MISUSED
 from rheos.core.errors import JobFailedError
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobState, JobStatus

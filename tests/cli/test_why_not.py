@@ -10,7 +10,7 @@ import pytest
 from rheos.cli.why_not import Due, WhyNot, _lines
 from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey
-from rheos.runtimes.health.splits import SplitStanding
+from rheos.runtimes.health.moment import SplitStanding
 from tests.cli.stand_ins import outline
 from tests.cli.test_jobs import Start, rheos, start
 

@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 import rheos as rh
-from rheos.cli.failures import report
 from rheos.cli.logs import line_text
-from rheos.cli.terminal import Terminal, say
+from rheos.cli.terminal import Terminal, report, say
 from rheos.core.errors import RheosError, Site, unexpected
 from rheos.core.printable import printable, printable_json, printable_lines
 from rheos.ops.control import picture

@@ -12,8 +12,7 @@ from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
 from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.report import as_json, as_table
 from rheos.cli.benchmarks.sql_comparison import ROUNDS, SQL, Compared, compared, comparison, measuring
-from rheos.cli.failures import FAILED, report
-from rheos.cli.terminal import Terminal
+from rheos.cli.terminal import FAILED, Terminal, report
 from rheos.core.errors import ConfigurationError
 
 

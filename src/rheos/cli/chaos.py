@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from rheos.cli.failures import FAILED, report
+from rheos.cli.terminal import FAILED, report
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import JobFinished
 from rheos.core.errors import ConfigurationError

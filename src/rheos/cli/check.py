@@ -15,8 +15,7 @@ from rich.text import Text
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
-from rheos.cli.failures import FAILED, MISUSED, report
-from rheos.cli.terminal import Terminal
+from rheos.cli.terminal import FAILED, MISUSED, Terminal, report
 from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
 from rheos.core.checkpoint.restored_state import read_part

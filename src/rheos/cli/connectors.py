@@ -11,9 +11,8 @@ from typing import Any, get_type_hints
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.failures import MISUSED, report
 from rheos.cli.jobs import console
-from rheos.cli.terminal import say
+from rheos.cli.terminal import MISUSED, report, say
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
 from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES

@@ -96,7 +96,7 @@ def monitoring(
     ],
 ) -> None:
     """Print a Grafana dashboard (JSON) or Prometheus alerts (YAML)."""
-    from rheos.cli.monitoring import show_alerts, show_dashboard
+    from rheos.cli.metrics import show_alerts, show_dashboard
 
     raise typer.Exit(show_dashboard() if what is Monitoring.GRAFANA else show_alerts())
 
@@ -120,7 +120,7 @@ def events(
 ) -> None:
     """Print the event log of a job, the newest event first. It covers all drivers of the job, and
     also a job that has ended."""
-    from rheos.cli.event_log import show_events, show_trace
+    from rheos.cli.logs import show_events, show_trace
 
     raise typer.Exit(show_trace(job) if trace else show_events(job, checkpoint_dir, lines, json))
 

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 
-from rheos.cli.failures import report
+from rheos.cli.terminal import report
 from rheos.core.errors import RheosError
 from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 

@@ -2,17 +2,211 @@
 
 from __future__ import annotations
 
+import cmd
 import contextlib
+import inspect
+import pdb
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TextIO
 
-from rheos.cli.debug_shell import DebugShell
-from rheos.cli.debug_text import debugged_object, ending, heading, printed, step_lines, step_object
-from rheos.cli.failures import FAILED, report
-from rheos.cli.terminal import say
+from rheos.cli.debug_text import (
+    debugged_object,
+    ending,
+    heading,
+    key_text,
+    printed,
+    state_lines,
+    step_lines,
+    step_object,
+)
+from rheos.cli.terminal import FAILED, report, say
 from rheos.cli.why_not import key_columns
 from rheos.core.errors import ConfigurationError
 from rheos.ops.debugging.debugging import Debugged, debug
+from rheos.ops.debugging.key_replay import DebugStep, ReplayListener
+from rheos.ops.debugging.key_state import KeyState
+from rheos.ops.debugging.watching import ReplayStoppedError, WatchedCall
+
+# --- the prompt ---------------------------------------------------------------------------------------
+
+
+_PLACES_OF_OURS = ["rheos", "rheos.*"]
+
+
+class _AgainError(BaseException):
+    """The replay is to begin anew. No code of the program sees it."""
+
+
+class DebugShell(cmd.Cmd, ReplayListener):
+    """`commands` are read in place of a terminal; at their end the replay goes on to its own."""
+
+    def __init__(self, debugged: Debugged, commands: TextIO | None = None) -> None:
+        super().__init__(stdin=commands)
+        self.use_rawinput = commands is None
+        self.prompt = "(rheos) " if commands is None else ""
+        self._streams: dict[str, Any] = {}
+        """Streams for pdb, if pdb does not use the terminal either."""
+        if commands is not None:
+            self._streams = {"stdin": commands, "stdout": sys.stdout}
+        self._debugged = debugged
+        self._goes_on: Callable[[DebugStep], bool] = lambda _: False
+        """Whether to continue after a step without a prompt."""
+        self._state = debugged.state
+        self._done: list[DebugStep] = []
+        """Steps that were replayed."""
+        self._silent_to = 0
+        """Step up to which the shell replays again without output or prompts."""
+        self._into = False
+        """The next call is debugged from its first line on."""
+        self._traced = sys.gettrace()
+        """By whom, but for such a call."""
+
+    def run(self) -> int:
+        """Gives the exit code."""
+        self._say(*heading(self._debugged), 'help or ? lists the commands; "step" is the first')
+        while True:
+            self._done = []
+            self._state = self._debugged.state
+            try:
+                if not self._debugged.calls and not self._silent_to:
+                    self._ask()
+                for _ in self._debugged.steps(self):
+                    pass
+                self._end()
+            except _AgainError:
+                continue
+            except ReplayStoppedError:
+                pass
+            finally:
+                sys.settrace(self._traced)
+            return FAILED if self._done and self._done[-1].error is not None else 0
+
+    def _end(self) -> None:
+        self._say(*ending(self._debugged), "there is no further step: state, back or quit")
+        self._ask()
+
+    # --- while it is replayed ---------------------------------------------------------------------
+
+    def before(self, call: WatchedCall, state: KeyState) -> None:
+        self._state = state
+        number = len(self._done) + 1
+        if number > self._silent_to and (not self._done or not self._goes_on(self._done[-1])):
+            what = "a timer" if call.port is None else f"the row {call.record!r}"
+            self._say(f"next: step {number}, {call.method.__name__} for {what}")
+            self._ask()
+        if self._into:
+            self._into = False
+            sys.settrace(self._entering(inspect.unwrap(call.method).__code__))
+
+    def _entering(self, code: CodeType) -> Callable[[FrameType, str, Any], Any]:
+        """Traces nothing until the function is entered, which one that yields is only when it is asked
+        for its first row; from there on it is the debugger's."""
+        debugger = pdb.Pdb(skip=_PLACES_OF_OURS, nosigint=True, **self._streams)
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Any:
+            if frame.f_code is not code:
+                return None
+            debugger.reset()
+            sys.settrace(debugger.trace_dispatch)
+            return debugger.trace_dispatch(frame, event, arg)
+
+        return trace
+
+    def after(self, step: DebugStep) -> None:
+        sys.settrace(self._traced)
+        self._done.append(step)
+        self._state = step.after
+        if step.number > self._silent_to:
+            self._say(*step_lines(step, self._debugged.inputs))
+        asks = not self._debugged.calls and step.number >= self._silent_to
+        if asks and not self._goes_on(step):
+            self._ask()
+
+    def _ask(self) -> None:
+        self._goes_on = lambda _: False
+        self.cmdloop()
+
+    def _say(self, *lines: str) -> None:
+        for line in lines:
+            say(line)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def do_step(self, arg: str) -> bool:
+        """step [N]: the next row or timer, or the next N."""
+        count = int(arg) if arg.isdigit() else 1
+        last = len(self._done) + count
+        self._goes_on = lambda step: step.number < last
+        return True
+
+    do_s = do_next = do_n = do_step
+
+    def do_continue(self, _: str) -> bool:
+        """continue: up to the next step that emits a row."""
+        first = len(self._done)
+        self._goes_on = lambda step: step.number == first or not step.out
+        return True
+
+    do_c = do_continue
+
+    def do_run(self, _: str) -> bool:
+        """run: to the end."""
+        self._goes_on = lambda _: True
+        return True
+
+    do_r = do_run
+
+    def do_break(self, _: str) -> bool:
+        """break: into pdb, at the first line of the function, for the next row or timer."""
+        if not self._debugged.calls:
+            self._say("no function of the program is called for each row here")
+            return False
+        self._into = True
+        return self.do_step("")
+
+    do_b = do_break
+
+    def do_state(self, _: str) -> None:
+        """state: what the key has."""
+        self._say(key_text(self._debugged), *state_lines(self._state))
+
+    def do_last(self, _: str) -> None:
+        """last: the last step once more."""
+        if self._done:
+            self._say(*step_lines(self._done[-1], self._debugged.inputs))
+
+    def do_back(self, arg: str) -> bool:
+        """back [N]: a step back, or N. The function is called again for the steps before."""
+        self._silent_to = max(len(self._done) - (int(arg) if arg.isdigit() else 1), 0)
+        raise _AgainError
+
+    def do_pm(self, _: str) -> None:
+        """pm: into pdb where the function has failed."""
+        error = self._done[-1].error if self._done else None
+        if error is None or error.__cause__ is None:
+            self._say("nothing has failed")
+        else:
+            debugger = pdb.Pdb(**self._streams)
+            debugger.reset()
+            debugger.interaction(None, error.__cause__.__traceback__)
+
+    def do_quit(self, _: str) -> bool:
+        """quit: ends the replay. Nothing of the job has been touched."""
+        raise ReplayStoppedError
+
+    do_q = do_exit = do_quit
+
+    def do_EOF(self, _: str) -> bool:  # noqa: N802 - cmd.Cmd calls it so
+        """The end of the commands."""
+        if self.use_rawinput:
+            raise ReplayStoppedError
+        return self.do_run("")
+
+
+# --- the command --------------------------------------------------------------------------------------
 
 
 def debug_job(

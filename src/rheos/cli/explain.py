@@ -8,8 +8,7 @@ from typing import Literal
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
-from rheos.cli.failures import report
-from rheos.cli.terminal import say_lines
+from rheos.cli.terminal import report, say_lines
 from rheos.core.site import done_for
 
 Format = Literal["text", "mermaid", "plan", "spark"]

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.failures import report
 from rheos.cli.jobs import console, plain_table
-from rheos.cli.terminal import say
+from rheos.cli.terminal import report, say
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.errors import ConfigurationError
 from rheos.ops.forks.difference import OutputDifference

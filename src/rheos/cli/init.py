@@ -10,7 +10,7 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from rheos.cli.failures import report
+from rheos.cli.terminal import report
 from rheos.core.errors import ConfigurationError
 from rheos.core.version import VERSION
 

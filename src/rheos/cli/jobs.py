@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from threading import Thread
 from typing import TypeVar
 
 import msgspec
@@ -14,9 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.failures import INTERRUPTED, MISUSED, report
-from rheos.cli.terminal import Terminal, say, say_lines
-from rheos.cli.waiting import awaited
+from rheos.cli.status import waiting_text
+from rheos.cli.terminal import INTERRUPTED, MISUSED, Terminal, report, say, say_lines
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.durations import duration_ms, duration_text
@@ -31,11 +31,73 @@ from rheos.ops.control.job_list import (
 )
 from rheos.ops.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
 from rheos.runtimes.host.stores import there_is
-from rheos.runtimes.job import CheckpointInfo
+from rheos.runtimes.job import CheckpointInfo, JobWait
 from rheos.runtimes.job_operations import StopJob
 from rheos.runtimes.operation_contract import JobOperation
 
+# --- waiting for a job --------------------------------------------------------------------------------
+
+
 T = TypeVar("T")
+
+_LOOK_EVERY_S = 1.0
+_REPORT_EVERY_S = 5.0
+_ANSWER_WITHIN_S = 5.0
+
+
+def awaited(
+    record: JobRecord,
+    command: Callable[[], T],
+    look_every_s: float = _LOOK_EVERY_S,
+    report_every_s: float = _REPORT_EVERY_S,
+) -> T:
+    """Return what `command` returns, or raise what it raises. While it has no answer, print to stderr
+    what the job waits for, first after a second and then every few seconds.
+
+    Args:
+        record: the job that the command is sent to.
+        command: sends the command, and returns with the answer.
+        look_every_s: interval between two requests for the job's status.
+        report_every_s: interval between two reports, unless what the job waits for changes.
+    """
+    outcome: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(command())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=run, name="rheos-command", daemon=True)
+    thread.start()
+    client = JobClient(record, _ANSWER_WITHIN_S)
+    reported: tuple[str, ...] = ()
+    report_at_s = 0.0
+    thread.join(look_every_s)
+    while thread.is_alive():
+        waits = _waits(client)
+        what = tuple(wait.what for wait in waits)
+        if waits and (what != reported or time.monotonic() >= report_at_s):
+            reported, report_at_s = what, time.monotonic() + report_every_s
+            for wait in waits:
+                say(waiting_text(wait, time.time_ns() // 1_000_000), error=True, flush=True)
+        thread.join(look_every_s)
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+def _waits(client: JobClient) -> tuple[JobWait, ...]:
+    try:
+        return client.status().waits
+    except RheosError:
+        return ()  # The command itself reports that the job does not answer.
+
+
+# --- the commands -------------------------------------------------------------------------------------
+
+
 _GONE_WITHIN_S = 10.0
 _POLL_S = 0.05
 _PATIENCE_S = 30.0

@@ -114,7 +114,7 @@ def _cancelled_by_ctrl_c() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        from rheos.cli.failures import report
+        from rheos.cli.terminal import report
 
         raise typer.Exit(report(error)) from None
 

@@ -1,4 +1,4 @@
-"""Output of `rheos metrics`."""
+"""Output of `rheos metrics` and `rheos monitoring`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rheos.cli.jobs import console, find, plain_table, reported, size_text, time_text
+from rheos.cli.terminal import say_lines
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics import declarations as f
@@ -184,3 +185,22 @@ def _share(reading: Reading | None, subtasks: int) -> str:
     if reading is None or reading.per_s is None:
         return ""
     return f"{reading.per_s / 10 / subtasks:.0f} %"
+
+
+# --- rheos monitoring: files for Grafana and Prometheus -----------------------------------------------
+
+
+def show_dashboard() -> int:
+    """Print the dashboard for Grafana."""
+    from rheos.ops.export.grafana import dashboard
+
+    print(json.dumps(dashboard(), indent=2))
+    return 0
+
+
+def show_alerts() -> int:
+    """Print the alerting rules for Prometheus."""
+    from rheos.ops.export.alert_rules import rule_file
+
+    say_lines(rule_file().rstrip())
+    return 0

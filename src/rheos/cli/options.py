@@ -232,7 +232,7 @@ class GivenSettings:
         """Return the overrides of a program's settings. Ends the command if the file is not valid."""
         from rheos.api import partial_settings
         from rheos.api.overrides import Overrides
-        from rheos.cli.failures import report
+        from rheos.cli.terminal import report
         from rheos.core.errors import RheosError
 
         try:

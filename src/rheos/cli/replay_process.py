@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from rheos.cli.debug_text import debugged_object, printed, step_object
-from rheos.cli.failures import user_traceback
 from rheos.cli.fork import fork_object
+from rheos.cli.terminal import user_traceback
 from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
 from rheos.core.errors import ConfigurationError, RheosError, UserFunctionError

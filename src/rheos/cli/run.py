@@ -14,9 +14,8 @@ from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import run_file
-from rheos.cli.failures import FAILED, report
 from rheos.cli.status import StatusDisplay, final_table
-from rheos.cli.terminal import Terminal, say_lines
+from rheos.cli.terminal import FAILED, Terminal, report, say_lines
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.model import MetricsReport
 from rheos.ops.control.job_logs import LogStream

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from rheos.cli.failures import report
+from rheos.cli.terminal import report
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.ops.servers import development_server
 

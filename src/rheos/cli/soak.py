@@ -7,8 +7,7 @@ import json
 import msgspec
 
 from rheos.cli.benchmarks.soak import Minute, Soaked, SoakSettings, run
-from rheos.cli.failures import FAILED, report
-from rheos.cli.terminal import Terminal
+from rheos.cli.terminal import FAILED, Terminal, report
 
 _COLUMNS = (
     "minute", "records/s", "CPU", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB",

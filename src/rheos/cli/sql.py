@@ -7,9 +7,8 @@ import sys
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
-from rheos.cli.failures import report
 from rheos.cli.shell.session import ShellSession
-from rheos.cli.terminal import Terminal
+from rheos.cli.terminal import Terminal, report
 
 
 def sql(text: str | None, settings: Overrides) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.text import Text
 
-from rheos.cli.failures import report
 from rheos.cli.jobs import console
+from rheos.cli.terminal import report
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep

@@ -21,7 +21,7 @@ from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import JobRecord
 from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
-from rheos.runtimes.health.splits import SplitStanding
+from rheos.runtimes.health.moment import SplitStanding
 from rheos.runtimes.host.stores import open_store
 
 _SHOWN = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rheos.cli.shell.lines import completions, is_whole, statements
+from rheos.cli.shell.prompt import completions, is_whole, statements
 
 TABLES = {"bids": ["auction", "price"], "Users": ["id", "price"]}
 COMMANDS = [".help", ".read"]

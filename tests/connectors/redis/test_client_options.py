@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rheos.connectors.redis.client_options import RedisOptions
-from rheos.connectors.redis.errors import may_pass
+from rheos.connectors.redis.client_options import RedisOptions, may_pass
 from rheos.core.errors import ProgramError
 
 pytest.importorskip("redis")

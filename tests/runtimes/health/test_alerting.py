@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rheos.core.metrics.health import HealthState, JobHealth, Severity, simple_health
-from rheos.runtimes.health.alerting import HOLDS_US, Alerting
+from rheos.runtimes.health.judge import HOLDS_US, Alerting
 
 SECOND_US = 1_000_000
 

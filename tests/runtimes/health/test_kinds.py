@@ -13,10 +13,9 @@ import pytest
 from rheos.core.metrics.health import FindingKind, HealthState, JobFinding, Severity
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.health.check import HealthCheck
 from rheos.runtimes.health.judge import Memory, health
 from rheos.runtimes.health.kinds import KINDS
-from rheos.runtimes.health.moment import JobMoment, Past
+from rheos.runtimes.health.moment import HealthCheck, JobMoment, Past
 from rheos.runtimes.job import JobState, JobWait, OperatorStatus, WaitKind
 from tests.runtimes.health.jobs import HELD, NOW_MS, NOW_US, SECOND_US, received, seen, shares, split
 

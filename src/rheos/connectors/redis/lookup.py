@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.formatted import check_format, rows_of
-from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.client_options import RedisOptions, client, may_pass, redis_error
 from rheos.connectors.redis.connection import RedisConnection, RefusedError
-from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import (
     argument,

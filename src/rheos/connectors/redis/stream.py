@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.client_options import RedisOptions, client, may_pass, redis_error
 from rheos.connectors.redis.entries import (
     REJECTED,
     EntryChunk,
@@ -23,7 +23,6 @@ from rheos.connectors.redis.entries import (
     StreamEntries,
     StreamEntry,
 )
-from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.core.connectors.back_off import BackOff
 from rheos.core.connectors.contract import (

@@ -24,7 +24,7 @@ from rheos.core.metrics.health import JobHealth, Severity, simple_health
 from rheos.core.protocol.ports import Clock
 from rheos.core.redaction import redacted_values
 from rheos.core.version import VERSION
-from rheos.runtimes.health.alerting import Alerting, HealthAlert
+from rheos.runtimes.health.judge import Alerting, HealthAlert
 from rheos.runtimes.health.kinds.job_state import WHAT_TO_DO
 from rheos.runtimes.job import AlertConfig, JobState, JobStatus
 

@@ -15,7 +15,7 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedOperator, PlanOutline
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.health.splits import SplitStanding, open_splits
+from rheos.runtimes.health.moment import SplitStanding, open_splits
 
 
 @dataclass(frozen=True)

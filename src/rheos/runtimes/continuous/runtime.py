@@ -20,8 +20,7 @@ from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedErro
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ports import IoExecutor
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.cluster import check_slots, most_slots
-from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.runtimes.continuous.launcher import SparkLauncher, check_slots, most_slots
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.master import Master, enumerate_splits

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from rheos.core.checkpoint.config import CheckpointConfig
+from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import FindingKind, Severity
 from rheos.core.metrics.model import MetricsReport
@@ -157,3 +159,86 @@ def times(count: int) -> str:
 def chain_name(chain: OutlinedChain) -> str:
     """Return the names of a chain's operators, quoted."""
     return repr(" > ".join(operator.name for operator in chain.operators))
+
+
+# --- open splits of sources ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SplitStanding:
+    """An open split of a source that leads to the operator."""
+
+    source: str
+    """The source's name."""
+    split: str
+    subtask: int
+    watermark_ms: int | None
+    """None before its first row, and where it is idle."""
+    stands_ms: int
+    """How long its event time has not advanced."""
+    idle: bool
+
+
+def open_splits(
+    names: Mapping[str, str], of: Callable[[Metric], Iterable[Reading]]
+) -> Iterator[tuple[str, SplitStanding]]:
+    """Yield all splits that are read, each with the id of its source.
+
+    Args:
+        names: the names of operators, by id.
+        of: returns the readings of a metric.
+    """
+    marks = {reading.at: reading for reading in of(f.SPLIT_WATERMARK)}
+    idle = {reading.at: reading for reading in of(f.SPLIT_IDLE)}
+    for stands in of(f.SPLIT_STANDS):
+        source, split, subtask = stands.at
+        mark, is_idle = marks.get(stands.at), idle.get(stands.at)
+        yield (
+            source,
+            SplitStanding(
+                names.get(source, source),
+                split,
+                int(subtask),
+                None if mark is None else int(number(mark)),
+                int(number(stands)),
+                is_idle is not None and bool(number(is_idle)),
+            ),
+        )
+
+
+# --- how a kind of finding is declared ----------------------------------------------------------------
+
+
+Find: TypeAlias = Callable[[JobMoment], Iterable[Detected]]
+"""Detects one kind. Pure; yields nothing for a job of which it has nothing to say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthCheck:
+    """What detects a kind of finding. The documentation is made of `means`, `cause` and `remedy`."""
+
+    find: Find
+    means: str
+    """When there is such a finding, with its threshold."""
+    cause: str
+    remedy: str
+    shown_after_ms: int = 0
+    """How long it must hold before it is shown. More than 0 where its metrics fluctuate."""
+
+
+CHECKS: dict[FindingKind, HealthCheck] = {}
+"""Declarations by kind. Importing a module in `kinds` adds those of it."""
+
+
+def health_check(
+    kind: FindingKind, *, means: str, cause: str, remedy: str, shown_after_ms: int = 0
+) -> Callable[[Find], Find]:
+    """Register the decorated function as what detects `kind`: see `HealthCheck`."""
+
+    def register(find: Find) -> Find:
+        CHECKS[kind] = HealthCheck(
+            find=find, means=means, cause=cause, remedy=remedy, shown_after_ms=shown_after_ms
+        )
+        return find
+
+    return register

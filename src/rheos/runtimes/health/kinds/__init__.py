@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rheos.core.metrics.health import FindingKind
-from rheos.runtimes.health.check import CHECKS, HealthCheck
 from rheos.runtimes.health.kinds import (
     checkpoint_trouble,
     incoming_rows,
@@ -11,6 +10,7 @@ from rheos.runtimes.health.kinds import (
     load,
     outside_systems,
 )
+from rheos.runtimes.health.moment import CHECKS, HealthCheck
 
 __all__ = ["KINDS", "checkpoint_trouble", "incoming_rows", "job_state", "load", "outside_systems"]
 

@@ -8,8 +8,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.runtimes.health.check import health_check
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number
 
 SLOW_MS = 5_000
 LATE_INTERVALS = 3

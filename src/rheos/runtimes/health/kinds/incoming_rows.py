@@ -6,10 +6,17 @@ from collections.abc import Iterable, Iterator
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.runtimes.health.check import health_check
 from rheos.runtimes.health.kinds.load import HELD_UP
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, Past, span
-from rheos.runtimes.health.splits import SplitStanding, open_splits
+from rheos.runtimes.health.moment import (
+    FOR,
+    Detected,
+    JobMoment,
+    Past,
+    SplitStanding,
+    health_check,
+    open_splits,
+    span,
+)
 from rheos.runtimes.job import OperatorStatus
 
 QUIET_MS = 60_000

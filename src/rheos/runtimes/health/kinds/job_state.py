@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.runtimes.health.check import health_check
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number, span, times
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number, span, times
 from rheos.runtimes.job import JobState
 
 WHAT_TO_DO = (

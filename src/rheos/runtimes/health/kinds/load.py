@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
 from rheos.core.plan.outline import OutlinedChain
-from rheos.runtimes.health.check import health_check
-from rheos.runtimes.health.moment import Detected, JobMoment, chain_name, number
+from rheos.runtimes.health.moment import Detected, JobMoment, chain_name, health_check, number
 
 BUSY = 0.8
 """Share of its time in which a subtask works that does hardly anything else."""

@@ -8,8 +8,7 @@ from typing import assert_never
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
 from rheos.core.protocol.accumulated import Accumulated
-from rheos.runtimes.health.check import health_check
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, number
+from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number
 from rheos.runtimes.job import OperatorStatus, WaitKind
 
 CALL_MS = 5_000
