@@ -17,7 +17,7 @@ ROWS = {
 KINDS = (
     *("an operator", "an aggregate", "a kind of state", "a kind of window", "a source or sink"),
     *("a format", "a server for development", "a function of SQL", "a command", "a setting"),
-    "an operation of running jobs",
+    *("an operation of running jobs", "a node of SQL plans"),
 )
 """What a test adds, to count the places outside its own file."""
 

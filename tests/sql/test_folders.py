@@ -13,7 +13,7 @@ from rheos.api.partial_settings import from_command
 from rheos.cli.explain import explain
 from rheos.cli.run import run
 from rheos.sql.dialect import parse
-from rheos.sql.lineage import lineage, origins
+from rheos.sql.lineage import lineage
 from rheos.sql.text import SqlText
 from tests.sql.corpus import QUERIES
 from tests.sql.data import registered
@@ -148,6 +148,6 @@ def test_every_query_of_the_corpus_says_where_its_columns_come_from() -> None:
         sql = SqlText(query.sql)
         [statement] = parse(sql)
         plan = session.planned(sql, statement, "forever")
-        found = origins(plan)
+        found = plan.origins()
         assert [*found] == [column.name for column in plan.columns]
         assert {table for of in found.values() for table, _ in of} <= {*session.catalog.names.values()}

@@ -11,12 +11,12 @@ from rheos.core.operators.call import CallForm, CallSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.functions import Folded, UserFunction
-from rheos.sql.plan import CallPlan, Plan, SqlColumn, with_keys
+from rheos.sql.plan import CallPlan, PlanNode, SqlColumn, with_keys
 
 
 def with_call(
-    plan: Plan, of: UserFunction, arguments: Sequence[Typed], text: str
-) -> tuple[Plan, SqlColumn]:
+    plan: PlanNode, of: UserFunction, arguments: Sequence[Typed], text: str
+) -> tuple[PlanNode, SqlColumn]:
     """The rows with what the function gives for each, and the column of that."""
     plan, names = with_keys(plan, arguments, f"in {text}")
     takes_null = [name for place, name in enumerate(names) if of.parameter(place).takes_null]
@@ -24,7 +24,7 @@ def with_call(
     return _called(plan, text, of.fn, names, of.form, takes_null, of.gives)
 
 
-def folded(plan: Plan, of: UserFunction, values: str, text: str) -> tuple[Plan, SqlColumn]:
+def folded(plan: PlanNode, of: UserFunction, values: str, text: str) -> tuple[PlanNode, SqlColumn]:
     """Groups with what an aggregate makes of the lists of their values."""
     assert of.gives is not None
     fold = Folded(of.fn, of.record)
@@ -32,14 +32,14 @@ def folded(plan: Plan, of: UserFunction, values: str, text: str) -> tuple[Plan, 
 
 
 def _called(
-    plan: Plan,
+    plan: PlanNode,
     text: str,
     fn: Any,
     arguments: Sequence[str],
     form: CallForm,
     takes_null: Sequence[str],
     gives: pa.DataType,
-) -> tuple[Plan, SqlColumn]:
+) -> tuple[PlanNode, SqlColumn]:
     name, taken = text, {column.name for column in plan.columns}
     while name in taken:
         name += "'"

@@ -14,7 +14,7 @@ from rheos.core.graph.changelog import OP
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.windows import Watermark
 from rheos.sql.functions import UserCall
-from rheos.sql.plan import ColumnRole, Plan, Scan, SqlColumn
+from rheos.sql.plan import ColumnRole, PlanNode, Scan, SqlColumn
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class DeclaredTable:
 class Catalog:
     """Names of tables, which SQL does not distinguish by capitals."""
 
-    tables: dict[str, Plan] = field(default_factory=dict)
+    tables: dict[str, PlanNode] = field(default_factory=dict)
     """By the name in small letters."""
     names: dict[str, str] = field(default_factory=dict)
     """As they were given."""
 
-    read: Callable[[DeclaredTable], Plan] | None = None
+    read: Callable[[DeclaredTable], PlanNode] | None = None
     """Makes the rows of a table that is declared."""
     lookups: dict[str, Lookup] = field(default_factory=dict)
     """Lookups in external systems, by name in lower case."""
@@ -54,7 +54,7 @@ class Catalog:
     functions: dict[str, type[UserCall]] = field(default_factory=dict)
     """The user's functions, by name in lower case."""
 
-    def add(self, name: str, plan: Plan) -> None:
+    def add(self, name: str, plan: PlanNode) -> None:
         self.tables[name.casefold()] = plan
         self.names[name.casefold()] = name
 
@@ -85,7 +85,7 @@ class Catalog:
                 found[name] = [column.name for column in plan.columns]
         return found
 
-    def find(self, name: str) -> Plan | None:
+    def find(self, name: str) -> PlanNode | None:
         """Return the plan of a table; None if there is no table of that name."""
         known = self.tables.get(name.casefold())
         declared = self.declared(name) if known is None else None

@@ -14,46 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias, assert_never
 
 import polars as pl
 
-from rheos.core.graph.types import columns_read
-from rheos.sql.plan import (
-    Aggregate,
-    CallPlan,
-    Distinct,
-    Explode,
-    Filter,
-    JoinPlan,
-    LookupPlan,
-    MatchPlan,
-    OverPlan,
-    Plan,
-    Project,
-    Ranked,
-    Retract,
-    Scan,
-    TopN,
-    Union,
-    ValueRows,
-    Windowed,
-    inputs_of,
-    names_of,
-    with_inputs,
-)
+from rheos.sql.joined_plans import JoinPlan
+from rheos.sql.plan import Filter, Names, PlanNode, Project, Scan, names_of, with_inputs
 from rheos.sql.sharing import PlanNumbers
 
-Names: TypeAlias = frozenset[str]
 
-
-def narrowed(roots: Sequence[Plan]) -> list[Plan]:
+def narrowed(roots: Sequence[PlanNode]) -> list[PlanNode]:
     """The same queries, which may share parts: what several read has the columns of all."""
     narrowing = _Narrowing(roots)
     return [narrowing.made(root) for root in roots]
 
 
-def read_of_tables(root: Plan) -> dict[str, list[str]]:
+def read_of_tables(root: PlanNode) -> dict[str, list[str]]:
     """The columns that a query reads of each table, in the table's order."""
     narrowing = _Narrowing([root])
     found: dict[str, list[str]] = {}
@@ -63,55 +38,55 @@ def read_of_tables(root: Plan) -> dict[str, list[str]]:
     return found
 
 
-def _scans(plan: Plan) -> list[Scan]:
+def _scans(plan: PlanNode) -> list[Scan]:
     if isinstance(plan, Scan):
         return [plan]
-    return [scan for each in inputs_of(plan) for scan in _scans(each)]
+    return [scan for each in plan.upstream() for scan in _scans(each)]
 
 
 class _Narrowing:
-    def __init__(self, roots: Sequence[Plan]) -> None:
+    def __init__(self, roots: Sequence[PlanNode]) -> None:
         self._numbers = PlanNumbers()
         self._needed: dict[int, Names] = {}
-        self._made: dict[int, Plan] = {}
+        self._made: dict[int, PlanNode] = {}
         for root in roots:
             self._need(root, names_of(root))
 
-    def needed(self, plan: Plan) -> Names:
+    def needed(self, plan: PlanNode) -> Names:
         return self._needed[self._numbers.number(plan)]
 
-    def _need(self, plan: Plan, names: Names) -> None:
+    def _need(self, plan: PlanNode, names: Names) -> None:
         """Notes that these columns of it are looked at."""
         number = self._numbers.number(plan)
         known = self._needed.get(number, frozenset())
         if known and names <= known:
             return
         self._needed[number] = names | known
-        for each, wanted in zip(inputs_of(plan), self._wanted(plan), strict=True):
+        for each, wanted in zip(plan.upstream(), self._wanted(plan), strict=True):
             self._need(each, wanted)
 
-    def _wanted(self, plan: Plan) -> list[Names]:
+    def _wanted(self, plan: PlanNode) -> list[Names]:
         """What it needs of each of its inputs."""
-        looked_at = _looked_at(plan, self.needed(plan))
-        return [_of(each, names) for each, names in zip(inputs_of(plan), looked_at, strict=True)]
+        looked_at = plan.looked_at(self.needed(plan))
+        return [_of(each, names) for each, names in zip(plan.upstream(), looked_at, strict=True)]
 
-    def made(self, plan: Plan) -> Plan:
+    def made(self, plan: PlanNode) -> PlanNode:
         number = self._numbers.number(plan)
         if number not in self._made:
             self._made[number] = self._narrow(plan)
         return self._made[number]
 
-    def _narrow(self, plan: Plan) -> Plan:
+    def _narrow(self, plan: PlanNode) -> PlanNode:
         if isinstance(plan, Project):
             return self._projected(plan)
-        inputs = [self.made(each) for each in inputs_of(plan)]
+        inputs = [self.made(each) for each in plan.upstream()]
         if not isinstance(plan, Filter):
             inputs = [
                 _carrying(each, wanted) for each, wanted in zip(inputs, self._wanted(plan), strict=True)
             ]
         return _over(plan, inputs)
 
-    def _projected(self, plan: Project) -> Plan:
+    def _projected(self, plan: Project) -> PlanNode:
         needed = self.needed(plan)
         kept = [
             (expr, column)
@@ -126,7 +101,7 @@ class _Narrowing:
         return replace(plan, input=input, exprs=exprs, columns=columns)
 
 
-def _of(plan: Plan, names: Names) -> Names:
+def _of(plan: PlanNode, names: Names) -> Names:
     """The columns of a plan among these, and those by which its changes are known. Rows have a column
     at least."""
     found = names & names_of(plan)
@@ -135,7 +110,7 @@ def _of(plan: Plan, names: Names) -> Names:
     return found or frozenset([plan.columns[0].name])
 
 
-def _carrying(plan: Plan, wanted: Names) -> Plan:
+def _carrying(plan: PlanNode, wanted: Names) -> PlanNode:
     """The rows with no more columns than are wanted, where a step carries all that it is given."""
     columns = tuple(column for column in plan.columns if column.name in wanted)
     if len(columns) == len(plan.columns):
@@ -143,9 +118,9 @@ def _carrying(plan: Plan, wanted: Names) -> Plan:
     return Project(plan, tuple(pl.col(column.name) for column in columns), columns, plan.changes)
 
 
-def _over(plan: Plan, inputs: Sequence[Plan]) -> Plan:
+def _over(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
     """The step over inputs that have fewer columns: it hands on those that are left, and its own."""
-    before = {column.name for each in inputs_of(plan) for column in each.columns}
+    before = {column.name for each in plan.upstream() for column in each.columns}
     left = {column.name for each in inputs for column in each.columns}
     gone = before - left
     made = with_inputs(plan, inputs)
@@ -154,39 +129,3 @@ def _over(plan: Plan, inputs: Sequence[Plan]) -> Plan:
         width = sum(column.name not in gone for column in plan.columns[: made.width])
         return replace(made, columns=columns, width=width)
     return replace(made, columns=columns)
-
-
-def _looked_at(plan: Plan, needed: Names) -> list[Names]:
-    """The columns of its inputs that a step looks at, or hands on to those who do: `needed` of it."""
-    match plan:
-        case Scan() | ValueRows():
-            return []
-        case Filter():
-            return [needed.union(plan.condition.meta.root_names())]
-        case Project():
-            exprs = [
-                expr
-                for expr, column in zip(plan.exprs, plan.columns, strict=True)
-                if column.name in needed
-            ]
-            return [columns_read(exprs, names_of(plan.input))]
-        case CallPlan():
-            return [needed.union(plan.spec.arguments)]
-        case Explode():
-            return [needed | {plan.column}]
-        case Retract():
-            return [needed.union(plan.changes.key)]
-        case Union():
-            return [needed] * len(plan.inputs)
-        case Windowed():
-            return [needed.union(plan.keys, (plan.time,))]
-        case LookupPlan():
-            return [needed.union(plan.on)]
-        case TopN() if plan.newest or plan.window is not None:
-            return [needed.union(plan.keys, (plan.by,))]
-        case JoinPlan():
-            return [needed.union(plan.keys.left), needed.union(plan.keys.right)]
-        case Aggregate() | Distinct() | Ranked() | TopN() | OverPlan() | MatchPlan():
-            return [names_of(plan.input)]
-        case _:
-            assert_never(plan)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from rheos.sql.plan import Plan
+from rheos.sql.plan import PlanNode
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -22,7 +22,7 @@ def is_first_rows(node: exp.Expr) -> bool:
     return node.args.get("order") is not None and node.args.get("limit") is not None
 
 
-def first_rows(planner: Planner, node: exp.Expr) -> Plan:
+def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     """The plan of a query with ORDER BY and LIMIT. Raises ProgramError, SchemaError."""
     count = _number(planner, node.args["limit"])
     skipped = _number(planner, node.args["offset"]) if node.args.get("offset") is not None else 0

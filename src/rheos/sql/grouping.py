@@ -19,17 +19,9 @@ from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouped_plans import Aggregate, Distinct
 from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
-from rheos.sql.plan import (
-    Aggregate,
-    ColumnRole,
-    Distinct,
-    Plan,
-    Project,
-    SqlColumn,
-    projected,
-    retracting,
-)
+from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, projected, retracting
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import SqlText, kind
 from rheos.sql.windows import (
@@ -72,7 +64,7 @@ class Grouped:
 
     sql: SqlText
     scope: NameScope
-    plan: Plan
+    plan: PlanNode
     found: Mapping[str, Typed]
     """Columns by the SQL of a key or of a call."""
     keys: Mapping[str, Named]
@@ -281,7 +273,7 @@ def _window(
     in_window: Mapping[ColumnRole, exp.Expr],
     keys: list[str],
     written: Sequence[exp.Expr],
-) -> tuple[Window | None, Plan, list[str]]:
+) -> tuple[Window | None, PlanNode, list[str]]:
     """The windows of the groups, the rows that are aggregated, and the keys."""
     sql, plan = work.sql, work.relation.plan
     if not in_window:
@@ -333,12 +325,12 @@ def _aggregate(
 
 def _planned(
     work: _Grouping,
-    source: Plan,
+    source: PlanNode,
     keys: Sequence[str],
     aggregates: tuple[tuple[str, Agg | pl.Expr], ...],
     window: Window | None,
     calls: Sequence[exp.Expr],
-) -> Plan:
+) -> PlanNode:
     sql = work.sql
     if source.changes is not None:
         if window is not None:
@@ -369,7 +361,7 @@ def _planned(
     return Aggregate(input, tuple(keys), aggregates, window, columns, changes)
 
 
-def _before(source: Plan, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> Plan:
+def _before(source: PlanNode, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> PlanNode:
     """Return the plan of the columns computed before grouping. In a changelog, each change contains a
     complete row.
     """
@@ -378,7 +370,7 @@ def _before(source: Plan, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, 
     return Project(source, exprs, columns, Changes((), retracts=True))
 
 
-def result_column(input: Plan, name: str, made: Agg | pl.Expr) -> SqlColumn:
+def result_column(input: PlanNode, name: str, made: Agg | pl.Expr) -> SqlColumn:
     assert isinstance(made, Agg)
     schema = from_polars(pl.Schema({column.name: column.type for column in input.columns}))
     return SqlColumn(name, types.of_arrow(made.result_type(schema)))
@@ -403,7 +395,9 @@ def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, chang
         )
 
 
-def _see_window(scope: NameScope, found: dict[str, Typed], names: dict[str, Named], plan: Plan) -> None:
+def _see_window(
+    scope: NameScope, found: dict[str, Typed], names: dict[str, Named], plan: PlanNode
+) -> None:
     """The bounds of the window, by the columns that the query knows them by."""
     start, end = (column.name for column in WINDOW_COLUMNS[:2])
     assert isinstance(plan, Aggregate)
@@ -426,7 +420,7 @@ def _see_window(scope: NameScope, found: dict[str, Typed], names: dict[str, Name
             names[text] = Named(named.name, SqlColumn(named.column.name, named.column.type, role))
 
 
-def distinct(plan: Plan) -> Plan:
+def distinct(plan: PlanNode) -> PlanNode:
     """Each row once. Of rows that change, those that are there."""
     if plan.changes is None:
         return Distinct(plan, settled(plan))

@@ -13,7 +13,7 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.laterals import exploded
-from rheos.sql.plan import Plan, SqlColumn, projected
+from rheos.sql.plan import PlanNode, SqlColumn, projected
 from rheos.sql.text import SqlText
 
 MOST_SETS = 1024
@@ -105,7 +105,7 @@ def _keys(node: exp.Expr) -> list[exp.Expr]:
 class InSets:
     """Rows that are in every set."""
 
-    plan: Plan
+    plan: PlanNode
     keys: Sequence[Typed]
     """Null where the set leaves it out."""
     set: Typed
@@ -124,7 +124,7 @@ class InSets:
         return pl.sum_horizontal(bits) if bits else number * 0
 
 
-def in_sets(plan: Plan, keys: Sequence[Typed], sets: Sequence[frozenset[int]]) -> InSets:
+def in_sets(plan: PlanNode, keys: Sequence[Typed], sets: Sequence[frozenset[int]]) -> InSets:
     """The rows of a plan, each once for every set of the keys."""
     names = [f"{_SET} key {place}" for place in range(len(keys))]
     count = len(sets)

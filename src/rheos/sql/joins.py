@@ -12,22 +12,16 @@ from sqlglot import exp
 from rheos.core.graph.changelog import Changes
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
-from rheos.sql.plan import (
+from rheos.sql.joined_plans import (
     AllRows,
     AsOfTime,
     CloseInTime,
-    ColumnRole,
     InOneWindow,
     JoinKeys,
     JoinPlan,
     Meeting,
-    Plan,
-    SqlColumn,
-    filtered,
-    renamed,
-    retracting,
-    with_keys,
 )
+from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn, filtered, renamed, retracting, with_keys
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
 from rheos.sql.windows import windowed_below, without_windows
@@ -72,7 +66,7 @@ class Joining:
             # Event times are whole milliseconds, and columns may be finer.
             after += found.in_time
         compiler = Compiler(self.sql, sides.scope)
-        made: Plan = plan
+        made: PlanNode = plan
         for each in after:
             made = filtered(made, compiler.condition(each, "ON").expr)
         given = {column.name: column for column in plan.columns}
@@ -106,8 +100,8 @@ class Joining:
         return made
 
     def _filtered(
-        self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope
-    ) -> tuple[Plan, Plan]:
+        self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
+    ) -> tuple[PlanNode, PlanNode]:
         """Both sides, without the rows that find no partner and are not kept."""
         compiler = Compiler(self.sql, scope)
         kept_left, kept_right = self.how in ("left", "full"), self.how in ("right", "full")
@@ -128,7 +122,7 @@ class Joining:
 
     # --- how they meet --------------------------------------------------------------------------------
 
-    def _met(self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope) -> JoinPlan:
+    def _met(self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope) -> JoinPlan:
         meeting: Meeting
         if self.as_of is not None:
             meeting = self._as_of(left, right, found, scope)
@@ -148,7 +142,9 @@ class Joining:
         columns = (*of_left, *plain(right.columns))
         return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes)
 
-    def _as_of(self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope) -> AsOfTime:
+    def _as_of(
+        self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
+    ) -> AsOfTime:
         time = self.as_of
         named = scope.find(time) if isinstance(time, exp.Column) else None
         of_left = {each.name for each in left.columns if each.role == ColumnRole.EVENT_TIME}
@@ -173,7 +169,7 @@ class Joining:
         self._stay(left, right, "versions")
         return AsOfTime()
 
-    def _in_time(self, left: Plan, right: Plan, found: JoinCondition) -> CloseInTime:
+    def _in_time(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> CloseInTime:
         self._stay(left, right, "an interval in time")
         lower, upper = found.lower, found.upper
         assert lower is not None
@@ -201,7 +197,7 @@ class Joining:
             )
         return AllRows(self.ttl)
 
-    def _stay(self, left: Plan, right: Plan, what: str) -> None:
+    def _stay(self, left: PlanNode, right: PlanNode, what: str) -> None:
         if left.changes is not None or right.changes is not None:
             raise self.sql.error(
                 f"a join by {what} is of rows that stay, and these change",
@@ -209,7 +205,7 @@ class Joining:
                 "join them before they are aggregated",
             )
 
-    def _known(self, side: Plan, keys: Sequence[str]) -> Plan:
+    def _known(self, side: PlanNode, keys: Sequence[str]) -> PlanNode:
         """A side of changes, by which rows it is known."""
         changes = side.changes
         if changes is None:
@@ -222,7 +218,7 @@ class Joining:
             )
         return side if {*keys} <= {*changes.key} else retracting(side)
 
-    def _in_window(self, left: Plan, right: Plan, found: JoinCondition) -> JoinPlan:
+    def _in_window(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> JoinPlan:
         if len(found.windows) < 2:
             raise self.sql.error(
                 "a window is known by its start and its end",
@@ -255,7 +251,7 @@ class Joining:
         return JoinPlan(left, right, keys, self.how, met, columns, width, None)
 
 
-def _windows_of(side: Plan) -> dict[ColumnRole, str]:
+def _windows_of(side: PlanNode) -> dict[ColumnRole, str]:
     wanted = (ColumnRole.WINDOW_START, ColumnRole.WINDOW_END)
     found = {column.role: column.name for column in side.columns if column.role in wanted}
     return {role: found[role] for role in wanted}
@@ -287,15 +283,15 @@ def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
 
 
 def _keyed(
-    left: Plan, right: Plan, equal: Sequence[tuple[Typed, Typed]]
-) -> tuple[Plan, Plan, JoinKeys]:
+    left: PlanNode, right: PlanNode, equal: Sequence[tuple[Typed, Typed]]
+) -> tuple[PlanNode, PlanNode, JoinKeys]:
     """Both sides with the columns that are equal."""
     left, mine = with_keys(left, [one for one, _ in equal], "left")
     right, theirs = with_keys(right, [other for _, other in equal], "right")
     return left, right, JoinKeys(mine, theirs)
 
 
-def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
+def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str, ...]:
     """As `api.joins` has it: of rows of both sides that are known, and of the key."""
     if left.changes is None or right.changes is None:
         return ()

@@ -9,7 +9,7 @@ from rheos.core.graph.changelog import Changes
 from rheos.sql.calls import with_call
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import FunctionKind, UserCall
-from rheos.sql.plan import Explode, Plan, SqlColumn, projected, retracting, with_keys
+from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, kind
 
@@ -62,7 +62,7 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
     return SqlRelation(plan, (*left.tables, table))
 
 
-def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[Plan, SqlColumn, str, bool]:
+def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, SqlColumn, str, bool]:
     """The rows with the list that is taken apart, its column, what its elements are called, and whether
     their fields are columns."""
     call = node.this
@@ -90,7 +90,7 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[Plan, SqlCol
     return (*with_call(left.plan, of, given, call.sql(dialect="spark")), of.name, True)
 
 
-def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[Plan, SqlColumn]:
+def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[PlanNode, SqlColumn]:
     compiler = Compiler(sql, NameScope(sql, left.tables))
     value = compiler.compile(node)
     if not isinstance(value.type, pl.List):
@@ -99,7 +99,7 @@ def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[
     return plan, SqlColumn(name, value.type)
 
 
-def exploded(plan: Plan, values: SqlColumn, *, outer: bool) -> tuple[Plan, str]:
+def exploded(plan: PlanNode, values: SqlColumn, *, outer: bool) -> tuple[PlanNode, str]:
     """The rows of each element of a list, in a column of its own, and what that is called."""
     element = _ELEMENT
     while any(column.name == element for column in plan.columns):

@@ -10,7 +10,8 @@ from sqlglot import exp
 from rheos.core.connectors.lookup import Lookup
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.plan import LookupPlan, Plan, SqlColumn, filtered, with_keys
+from rheos.sql.joined_plans import LookupPlan
+from rheos.sql.plan import PlanNode, SqlColumn, filtered, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
 
@@ -44,7 +45,7 @@ class LookupJoin:
         names = tuple((column.name, of) for of, column in added)
         plan = LookupPlan(plan, self.lookup, on, names, self.how, columns)
         found = TableInSight(alias, tuple(Named(of, column) for of, column in added))
-        made: Plan = plan
+        made: PlanNode = plan
         tables = (*left.tables, found)
         compiler = Compiler(sql, NameScope(sql, tables))
         for each in rest:
@@ -86,7 +87,7 @@ class LookupJoin:
             return None
         return next((key for key in self.lookup.keys if key.casefold() == node.name.casefold()), None)
 
-    def _added(self, plan: Plan, alias: str) -> list[tuple[str, SqlColumn]]:
+    def _added(self, plan: PlanNode, alias: str) -> list[tuple[str, SqlColumn]]:
         taken = {column.name for column in plan.columns}
         added = []
         for column in self.lookup.schema:

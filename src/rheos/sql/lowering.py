@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
@@ -22,30 +22,12 @@ from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.by_time import OverByTime, label
 from rheos.core.operators.over.of_changes import OverSpec
+from rheos.sql.grouped_plans import Aggregate, Distinct, MatchPlan, OverPlan, TopN, Windowed
 from rheos.sql.join_streams import joined
+from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
-from rheos.sql.plan import (
-    Aggregate,
-    CallPlan,
-    Distinct,
-    Explode,
-    Filter,
-    JoinPlan,
-    LookupPlan,
-    MatchPlan,
-    OverPlan,
-    Plan,
-    Project,
-    Ranked,
-    Retract,
-    Scan,
-    TopN,
-    Union,
-    ValueRows,
-    Windowed,
-    inputs_of,
-)
+from rheos.sql.plan import CallPlan, Explode, PlanNode, Project, Retract, Scan, Union, ValueRows
 from rheos.sql.sharing import PlanNumbers
 from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
@@ -62,74 +44,59 @@ class Lowering:
         self._made: dict[int, DataStream] = {}
         self._uids: dict[str, int] = {}
 
-    def stream(self, plan: Plan) -> DataStream:
+    def stream(self, plan: PlanNode) -> DataStream:
         number = self._numbers.number(plan)
         if number not in self._made:
-            self._made[number] = self._lowered(plan)
+            self._made[number] = plan.lowered(self)
         return self._made[number]
 
-    def _lowered(self, plan: Plan) -> DataStream:
-        match plan:
-            case Scan():
-                return plan.stream
-            case ValueRows():
-                return self._env.from_source(CollectionSource(plan.table, None), name="VALUES")
-            case Filter():
-                return self.stream(plan.input).filter(plan.condition)
-            case Project():
-                return self._projected(plan)
-            case CallPlan():
-                return self._called(plan)
-            case Explode():
-                rows = self.stream(plan.input)
-                rows = rows if plan.changes is None else rows.as_rows()
-                return with_changes(rows.explode(plan.column), plan.changes)
-            case Retract():
-                of = not_null(self.stream(plan.input), plan.changes.key)
-                return of.restored(of.stream.retractions(), plan.changes)
-            case Union():
-                first, *others = _timed_alike([self.stream(each) for each in plan.inputs])
-                return first.union(*others)
-            case Windowed():
-                return self._windowed(plan)
-            case Aggregate():
-                return self._aggregated(plan)
-            case Distinct():
-                names = [column.name for column in plan.columns]
-                of = not_null(self.stream(plan.input), names)
-                once = self._known(of.keyed().dedup(), plan, "distinct", *names)
-                return of.restored(once, None)
-            case TopN():
-                return self._first(plan)
-            case OverPlan():
-                return self._over(plan)
-            case JoinPlan():
-                sides = self.stream(plan.left), self.stream(plan.right)
-                return joined(plan, *sides, lambda made, *of: self._known(made, plan, *of))
-            case LookupPlan():
-                rows = self.stream(plan.input)
-                found = rows.lookup(plan.lookup, plan.on, dict(plan.added), plan.how)  # type: ignore[arg-type]
-                return found.select(*(column.name for column in plan.columns))
-            case MatchPlan():
-                of = not_null(self.stream(plan.input), plan.keys)
-                found = self._known(of.keyed().detect_tree(plan.pattern), plan, "match", *plan.keys)
-                if plan.number is not None:
-                    counted = found.key_by(*of.keys).running(**{plan.number: agg.count()})
-                    found = self._known(counted, plan, "number", *plan.keys)
-                return of.restored(found, None)
-            case Ranked():
-                raise AssertionError("numbers of rows are bounded: check_result")
-            case _:
-                assert_never(plan)
+    def values(self, plan: ValueRows) -> DataStream:
+        return self._env.from_source(CollectionSource(plan.table, None), name="VALUES")
 
-    def _projected(self, plan: Project) -> DataStream:
+    def exploded(self, plan: Explode) -> DataStream:
+        rows = self.stream(plan.input)
+        rows = rows if plan.changes is None else rows.as_rows()
+        return with_changes(rows.explode(plan.column), plan.changes)
+
+    def retracted(self, plan: Retract) -> DataStream:
+        of = not_null(self.stream(plan.input), plan.changes.key)
+        return of.restored(of.stream.retractions(), plan.changes)
+
+    def united(self, plan: Union) -> DataStream:
+        first, *others = _timed_alike([self.stream(each) for each in plan.inputs])
+        return first.union(*others)
+
+    def distinct(self, plan: Distinct) -> DataStream:
+        names = [column.name for column in plan.columns]
+        of = not_null(self.stream(plan.input), names)
+        once = self.known(of.keyed().dedup(), plan, "distinct", *names)
+        return of.restored(once, None)
+
+    def joined(self, plan: JoinPlan) -> DataStream:
+        sides = self.stream(plan.left), self.stream(plan.right)
+        return joined(plan, *sides, lambda made, *of: self.known(made, plan, *of))
+
+    def looked_up(self, plan: LookupPlan) -> DataStream:
+        rows = self.stream(plan.input)
+        found = rows.lookup(plan.lookup, plan.on, dict(plan.added), plan.how)  # type: ignore[arg-type]
+        return found.select(*(column.name for column in plan.columns))
+
+    def matched(self, plan: MatchPlan) -> DataStream:
+        of = not_null(self.stream(plan.input), plan.keys)
+        found = self.known(of.keyed().detect_tree(plan.pattern), plan, "match", *plan.keys)
+        if plan.number is not None:
+            counted = found.key_by(*of.keys).running(**{plan.number: agg.count()})
+            found = self.known(counted, plan, "number", *plan.keys)
+        return of.restored(found, None)
+
+    def projected(self, plan: Project) -> DataStream:
         stream = self.stream(plan.input)
         exprs = [
             _called(expr, column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)
         ]
         return selected(stream, exprs, plan.changes)
 
-    def _called(self, plan: CallPlan) -> DataStream:
+    def called(self, plan: CallPlan) -> DataStream:
         stream = self.stream(plan.input)
         made = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
         schema = stream.schema.append(made.field(plan.spec.column))
@@ -137,7 +104,7 @@ class Lowering:
         made = stream.transformation.then(plan.spec, name, schema)
         return DataStream.at(made.with_changes(plan.changes))
 
-    def _windowed(self, plan: Windowed) -> DataStream:
+    def windowed(self, plan: Windowed) -> DataStream:
         """A row for each window that a row is in. Where the windows are grouped by, they are those of
         the aggregate, and this is not asked."""
         stream, window = self.stream(plan.input), plan.window
@@ -180,19 +147,19 @@ class Lowering:
         in_each = stream.with_columns(pl.concat_list(bounds).alias("windows")).explode("windows")
         return in_each.filter(pl.col(names[1]).dt.epoch("ms") > ms)
 
-    def _aggregated(self, plan: Aggregate) -> DataStream:
+    def aggregated(self, plan: Aggregate) -> DataStream:
         of = not_null(self.stream(plan.input), plan.keys)
         aggregates = dict(plan.aggregates)
         if plan.window is None:
             table = of.keyed().table(**aggregates)  # type: ignore[arg-type]
-            return of.restored(self._known(table, plan, "table", *plan.keys), plan.changes)
+            return of.restored(self.known(table, plan, "table", *plan.keys), plan.changes)
         windows = of.keyed().window(plan.window) if plan.keys else of.stream.window_all(plan.window)
         made = windows.aggregate(**aggregates)  # type: ignore[arg-type]
         clock = [] if plan.window.time == "event_time" else [plan.window.time]
-        made = self._known(made, plan, "window", repr(plan.window), *clock, *plan.keys)
+        made = self.known(made, plan, "window", repr(plan.window), *clock, *plan.keys)
         return of.restored(made, None)
 
-    def _first(self, plan: TopN) -> DataStream:
+    def first(self, plan: TopN) -> DataStream:
         rows = self.stream(plan.input)
         if plan.window is not None:
             return self._first_in_window(plan, plan.window, rows)
@@ -200,11 +167,11 @@ class Lowering:
         of = not_null(rows, plan.keys)
         keyed = of.keyed()
         if plan.newest:
-            last = self._known(keyed.dedup("last"), plan, "newest", *plan.keys)
+            last = self.known(keyed.dedup("last"), plan, "newest", *plan.keys)
             rank = pl.lit(1, dtype=pl.Int64).alias(plan.rank)
             return selected(last, [*kept, rank], plan.changes)
         first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest)
-        first = self._known(first, plan, "top", str(plan.n), *plan.keys)
+        first = self.known(first, plan, "top", str(plan.n), *plan.keys)
         rank = pl.col(RANK).alias(plan.rank)
         return selected(first, [*kept, rank], plan.changes)
 
@@ -219,7 +186,7 @@ class Lowering:
         keys = [bounds.get(key, key) for key in plan.keys]
         nullable = not_null(rows, keys)
         windows = nullable.keyed().window(window) if keys else rows.window_all(window)
-        found = self._known(windows.aggregate(top=top), plan, "top", str(plan.n), *keys)
+        found = self.known(windows.aggregate(top=top), plan, "top", str(plan.n), *keys)
         found = nullable.restored(found, None)
         rank = "number of the row"
         numbered = found.explode("top", rank=rank)
@@ -234,7 +201,7 @@ class Lowering:
                 exprs.append(pl.col(bounds.get(column.name, column.name)).alias(column.name))
         return numbered.select(*exprs)
 
-    def _over(self, plan: OverPlan) -> DataStream:
+    def framed(self, plan: OverPlan) -> DataStream:
         of = not_null(self.stream(plan.input), plan.keys)
         keyed, over = of.keyed(), plan.over
         kinds = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
@@ -252,10 +219,10 @@ class Lowering:
             spec = OverSpec(over, plan.frame, changes.key)
             made = DataStream.at(keyed.transformation.add(spec, "over", {MAIN: table}))
         what = [str(plan.frame), *map(label, over.functions), *plan.keys]
-        found = of.restored(self._known(made, plan, "over", *what), plan.changes)
+        found = of.restored(self.known(made, plan, "over", *what), plan.changes)
         return _untimed(found) if is_behind_time(plan) else found
 
-    def _known(self, stream: DataStream, plan: Plan, *what: str) -> DataStream:
+    def known(self, stream: DataStream, plan: PlanNode, *what: str) -> DataStream:
         """The stream, whose state is known by what it is of: tables, kind, keys and windows. So it is
         found again where the query has changed in other parts."""
         known = "\0".join([*what, *sorted(_tables(plan))])
@@ -284,7 +251,7 @@ def _called(expr: pl.Expr, name: str) -> pl.Expr:
     return expr if plain else expr.alias(name)
 
 
-def _tables(plan: Plan) -> set[str]:
+def _tables(plan: PlanNode) -> set[str]:
     if isinstance(plan, Scan):
         return {plan.name.casefold()}
-    return {name for each in inputs_of(plan) for name in _tables(each)}
+    return {name for each in plan.upstream() for name in _tables(each)}

@@ -16,9 +16,10 @@ from rheos.core.site import call_site
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouped_plans import MatchPlan
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.match_parser import MatchRecognize
-from rheos.sql.plan import ColumnRole, Explode, MatchPlan, Plan, SqlColumn, filtered, projected
+from rheos.sql.plan import ColumnRole, Explode, PlanNode, SqlColumn, filtered, projected
 from rheos.sql.row_navigation import LooksBack, MatchedRowsShown, RowColumns, RowNavigation
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope, SqlRelation
@@ -32,7 +33,7 @@ Shown: TypeAlias = tuple[pl.Expr, SqlColumn]
 """A column of the result."""
 
 
-def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> Plan:
+def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> PlanNode:
     """The rows of matches: the columns of PARTITION BY, then those of MEASURES. Raises ProgramError."""
     return _Matching(sql, node, relation).plan()
 
@@ -46,7 +47,7 @@ class _Matching:
     previous: dict[Previous, None] = field(default_factory=dict)
     """Values of previous rows that conditions read."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> PlanNode:
         sql, node = self.sql, self.node
         if self.relation.plan.changes is not None:
             raise sql.error(
@@ -253,7 +254,7 @@ class _Matching:
         others: Sequence[Shown],
         *,
         excludes: bool = False,
-    ) -> Plan:
+    ) -> PlanNode:
         """Rows with the keys and these columns: those of ALL ROWS PER MATCH where there are `first`."""
         computed = tuple(self.computed.columns)
         rows = projected(self.relation.plan, tuple(self.computed.exprs), computed)
@@ -262,7 +263,7 @@ class _Matching:
         of_key = {column.name: replace(column, role=ColumnRole.PLAIN) for column in computed}
         shown = [*first, *measures, *others]
         numbered = any(_NUMBER in expr.meta.root_names() for expr, _ in shown)
-        found: Plan = MatchPlan(
+        found: PlanNode = MatchPlan(
             rows,
             tuple(keys),
             tree,
@@ -289,7 +290,7 @@ class _Matching:
         return projected(found, exprs, columns)
 
 
-def _each_row(matches: Plan) -> Plan:
+def _each_row(matches: PlanNode) -> PlanNode:
     """A row for each row of a match, with the match and its place there, from 1 on."""
     element = pl.Struct({_PLACE: types.BIGINT})
     places = pl.int_ranges(1, pl.col(ROWS).list.len().cast(types.BIGINT) + 1)

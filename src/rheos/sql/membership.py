@@ -18,8 +18,9 @@ from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.join_conditions import parts_of
+from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import AllRows, Filter, JoinKeys, JoinPlan, Plan, SqlColumn, projected, with_keys
+from rheos.sql.plan import Filter, PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.ranking import known_by_key
 from rheos.sql.scope import NameScope, SqlRelation, with_columns
 
@@ -94,7 +95,7 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
         key = () if left.changes is None else tuple(dict.fromkeys((*left.changes.key, *keys)))
         changes = Changes(key, retracts=True)
     of_left = plain(left.columns)
-    made: Plan = JoinPlan(
+    made: PlanNode = JoinPlan(
         left,
         right,
         JoinKeys(keys, names),
@@ -111,7 +112,7 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
     return SqlRelation(made, with_columns(relation.tables, given))
 
 
-def _names(count: int, plan: Plan) -> tuple[str, ...]:
+def _names(count: int, plan: PlanNode) -> tuple[str, ...]:
     """Return unused names for the columns of a query."""
     taken, place = {column.name for column in plan.columns}, 1
     while f"value 1 of query {place}" in taken:
@@ -119,14 +120,14 @@ def _names(count: int, plan: Plan) -> tuple[str, ...]:
     return tuple(f"value {n} of query {place}" for n in range(1, count + 1))
 
 
-def _typed(plan: Plan, of: Membership) -> list[Typed]:
+def _typed(plan: PlanNode, of: Membership) -> list[Typed]:
     return [Typed(pl.col(column.name), column.type, of.query) for column in plan.columns]
 
 
 # --- both sides ---------------------------------------------------------------------------------------
 
 
-def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typed], Plan]:
+def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typed], PlanNode]:
     """Return the values to look for, and the rows in which to look, one column for each."""
     sql, compiler = planner.sql, Compiler(planner.sql, scope)
     outer = [compiler.compile(value) for value in of.values]
@@ -213,7 +214,7 @@ def _selecting(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
     return exp.select(*named).from_(query.copy().subquery("found"))
 
 
-def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: Plan) -> None:
+def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: PlanNode) -> None:
     """With a null among its values NOT IN is true of no row: that is seldom meant, and kept off."""
     if isinstance(query, exp.Select) and (where := query.args.get("where")) is not None:
         known = {

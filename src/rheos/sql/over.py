@@ -18,8 +18,9 @@ from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column
-from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, with_keys
+from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
@@ -46,7 +47,9 @@ def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
             yield from over_calls(inner)
 
 
-def with_over(sql: SqlText, node: exp.Select, compiler: Compiler, plan: Plan) -> tuple[Plan, Compiler]:
+def with_over(
+    sql: SqlText, node: exp.Select, compiler: Compiler, plan: PlanNode
+) -> tuple[PlanNode, Compiler]:
     """The rows with the aggregates of SELECT that are OVER others, and what reads those. Raises
     ProgramError, SchemaError."""
     named = {each.this.name.casefold(): each for each in node.args.get("windows") or []}
@@ -73,7 +76,7 @@ def with_over(sql: SqlText, node: exp.Select, compiler: Compiler, plan: Plan) ->
     return plan, replace(compiler, instead=lambda each: found.get(id(each)) or before(each))
 
 
-def is_behind_time(plan: Plan) -> bool:
+def is_behind_time(plan: PlanNode) -> bool:
     """Whether its rows waited for later ones, and so have no event time."""
     return isinstance(plan, OverPlan) and plan.frame.following > 0 and plan.changes is None
 
@@ -89,8 +92,8 @@ def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.
 
 
 def _over(
-    sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: Plan, place: int
-) -> tuple[Plan, list[Typed]]:
+    sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: PlanNode, place: int
+) -> tuple[PlanNode, list[Typed]]:
     """The rows with the aggregates over frames of one kind, and the values of those."""
     first = calls[0]
     window, orders = first.window, first.orders
@@ -136,7 +139,7 @@ def _over(
     ]
 
 
-def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[OrderTerm], at: exp.Expr) -> None:
+def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at: exp.Expr) -> None:
     """Rows that stay are given in the order of event time, once all before them are there."""
     known = [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
     expr = orders[0].value.expr
@@ -242,7 +245,7 @@ class _OverCall:
         by = ", ".join(each.sql(dialect="spark") for each in keys)
         return by, self.window.args["order"].sql(dialect="spark"), frame
 
-    def result_type(self, source: Plan, column: str) -> pl.DataType:
+    def result_type(self, source: PlanNode, column: str) -> pl.DataType:
         if self.position is not None:
             return self.aggregate.type
         return result_column(source, "result", self.aggregate.of(column)).type

@@ -7,29 +7,25 @@ are compared by identity; `sharing` finds equivalent ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import polars as pl
 import pyarrow as pa
-from sqlglot import exp
 
-from rheos.core.aggregates import Agg
-from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.patterns import PatternTree
-from rheos.core.graph.windows import Window
+from rheos.core.graph.expression_trees import with_columns_named
+from rheos.core.graph.render import spell_expression
+from rheos.core.graph.types import columns_read
 from rheos.core.operators.call import CallSpec
-from rheos.core.operators.over.by_time import OverColumns
-from rheos.core.operators.over.frames import FrameSpec
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
     from rheos.sql.expressions.table import Typed
+    from rheos.sql.lowering import Lowering
 
 
 class ColumnRole(Enum):
@@ -67,280 +63,320 @@ def plain_column(column: SqlColumn) -> SqlColumn:
     return replace(column, role=ColumnRole.PLAIN)
 
 
+Names: TypeAlias = frozenset[str]
+"""Names of columns."""
+Origin: TypeAlias = tuple[str, str]
+"""A table, and a column of it."""
+Origins: TypeAlias = Mapping[str, frozenset[Origin]]
+"""By column."""
+
+NO_ORIGIN: frozenset[Origin] = frozenset()
+
+
+class PlanNode(ABC):
+    """The contract of a node of the plan. Each kind is a frozen dataclass, and answers for itself."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    columns: Columns
+    changes: Changes | None
+
+    input_names: ClassVar[tuple[str, ...]] = ("input",)
+    """Names of the fields that hold the inputs."""
+    filters_pass: ClassVar[bool] = False
+    """Whether a filter on columns of the input may be applied to the input."""
+
+    def upstream(self) -> tuple[PlanNode, ...]:
+        """Return the inputs."""
+        return tuple(getattr(self, name) for name in self.input_names)
+
+    def on_inputs(self, inputs: Sequence[PlanNode]) -> PlanNode:
+        """Return the same node with other inputs, which have the columns that it reads."""
+        return replace(self, **dict(zip(self.input_names, inputs, strict=True)))
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Return the node as `explain` shows it."""
+
+    @abstractmethod
+    def origins(self) -> Origins:
+        """Return the source columns of the values of each column, without those of conditions that
+        choose rows."""
+
+    @abstractmethod
+    def lowered(self, lowering: Lowering) -> DataStream:
+        """Return the stream that computes the node. `lowering` has the streams of its inputs."""
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        """Return the columns that the node reads or passes on, for each input.
+
+        Args:
+            needed: columns of the node that are read downstream.
+        """
+        return [names_of(each) for each in self.upstream()]
+
+    def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
+        """Return the node with a filter applied to its input. None if the result would be another one:
+        the filter stays above.
+
+        Args:
+            condition: the condition on the node's rows.
+            read: columns that it reads.
+        """
+        passes = self.filters_pass and read <= names_of(self.upstream()[0])
+        return self.with_filtered_input(0, condition) if passes else None
+
+    def with_filtered_input(self, place: int, condition: pl.Expr) -> PlanNode | None:
+        """Return the node with one of its inputs filtered. None if the filter needs state to know what
+        the rows were before."""
+        inputs = [*self.upstream()]
+        before = inputs[place]
+        after = filtered(before, condition)
+        if isinstance(after, Filter) and after.input is not before:
+            return None
+        if before.changes is not None and not isinstance(self, Project):
+            return None
+        inputs[place] = after
+        return self.on_inputs(inputs)
+
+
+def names_of(plan: PlanNode) -> Names:
+    """Return the names of the plan's columns."""
+    return frozenset(column.name for column in plan.columns)
+
+
+def with_inputs(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
+    """Return the plan with other inputs; the same one if they are."""
+    same = all(one is other for one, other in zip(plan.upstream(), inputs, strict=True))
+    return plan if same else plan.on_inputs(inputs)
+
+
+def origins_of(of: Origins, columns: Iterable[str]) -> frozenset[Origin]:
+    """Return the origins of several columns."""
+    return frozenset(origin for each in columns for origin in of.get(each, NO_ORIGIN))
+
+
+def origins_of_time(plan: PlanNode) -> frozenset[Origin]:
+    """Return the origins of the rows' event time, which need not be one of their columns any more."""
+    for each in plan.columns:
+        if each.role in (ColumnRole.EVENT_TIME, ColumnRole.WINDOW_TIME):
+            return plan.origins()[each.name]
+    return frozenset(origin for each in plan.upstream() for origin in origins_of_time(each))
+
+
 @dataclass(frozen=True, eq=False)
-class Scan:
+class Scan(PlanNode):
     """The rows of a stream that is known by a name."""
 
     name: str
     stream: DataStream
     columns: Columns
     changes: Changes | None
+    input_names: ClassVar[tuple[str, ...]] = ()
+
+    def summary(self) -> str:
+        return f"table {self.name}"
+
+    def origins(self) -> Origins:
+        return {each.name: frozenset([(self.name, each.name)]) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return self.stream
 
 
 @dataclass(frozen=True, eq=False)
-class ValueRows:
+class ValueRows(PlanNode):
     """Rows that the SQL contains."""
 
     table: pa.Table
     columns: Columns
     changes: None = None
+    input_names: ClassVar[tuple[str, ...]] = ()
+
+    def summary(self) -> str:
+        return f"values ({self.table.num_rows} rows)"
+
+    def origins(self) -> Origins:
+        return dict.fromkeys((each.name for each in self.columns), NO_ORIGIN)
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.values(self)
 
 
 @dataclass(frozen=True, eq=False)
-class Filter:
+class Filter(PlanNode):
     """The rows for which a condition holds."""
 
-    input: Plan
+    input: PlanNode
     condition: pl.Expr
     columns: Columns
     changes: Changes | None
     pinned: bool = False
     """It calls a function of the user: it is asked of the rows that come to it, and of no others."""
 
+    def summary(self) -> str:
+        return f"filter {spell_expression(self.condition)}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.condition.meta.root_names())]
+
+    def origins(self) -> Origins:
+        return self.input.origins()
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.stream(self.input).filter(self.condition)
+
 
 @dataclass(frozen=True, eq=False)
-class Project:
+class Project(PlanNode):
     """New columns, each an expression over one row."""
 
-    input: Plan
+    input: PlanNode
     exprs: tuple[pl.Expr, ...]
     """In the order of the columns."""
     columns: Columns
     changes: Changes | None
 
+    def summary(self) -> str:
+        computed = [
+            f"{column.name} = {spell_expression(expr)}"
+            for expr, column in zip(self.exprs, self.columns, strict=True)
+            if not expr.meta.is_column() or expr.meta.output_name() != column.name
+        ]
+        return f"project {', '.join(computed)}".rstrip()
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        named = zip(self.exprs, self.columns, strict=True)
+        exprs = [expr for expr, column in named if column.name in needed]
+        return [columns_read(exprs, names_of(self.input))]
+
+    def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
+        """The filter stays above if it reads a column that is computed."""
+        names = {
+            column.name: expr.meta.root_names()[0]
+            for expr, column in zip(self.exprs, self.columns, strict=True)
+            if column.name in read and expr.meta.undo_aliases().meta.is_column()
+        }
+        lower = with_columns_named(condition, names) if names.keys() == read else None
+        return None if lower is None else self.with_filtered_input(0, lower)
+
+    def origins(self) -> Origins:
+        of, named = self.input.origins(), zip(self.columns, self.exprs, strict=True)
+        return {column.name: origins_of(of, expr.meta.root_names()) for column, expr in named}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.projected(self)
+
 
 @dataclass(frozen=True, eq=False)
-class CallPlan:
+class CallPlan(PlanNode):
     """A column more, which a function of the user gives."""
 
-    input: Plan
+    input: PlanNode
     spec: CallSpec
     columns: Columns
     changes: Changes | None
 
+    filters_pass: ClassVar[bool] = True
+
+    def summary(self) -> str:
+        return f"call {self.spec.summary()}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.spec.arguments)]
+
+    def origins(self) -> Origins:
+        of = self.input.origins()
+        made = origins_of(of, self.spec.arguments)
+        return {each.name: of.get(each.name, made) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.called(self)
+
 
 @dataclass(frozen=True, eq=False)
-class Explode:
+class Explode(PlanNode):
     """A row for each element of a list, whose structs become columns."""
 
-    input: Plan
+    input: PlanNode
     column: str
     columns: Columns
     changes: Changes | None
 
+    filters_pass: ClassVar[bool] = True
+
+    def summary(self) -> str:
+        return f"explode {self.column}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed | {self.column}]
+
+    def origins(self) -> Origins:
+        of = self.input.origins()
+        return {each.name: of.get(each.name, of[self.column]) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.exploded(self)
+
 
 @dataclass(frozen=True, eq=False)
-class Retract:
+class Retract(PlanNode):
     """Upserts, with what each row was before."""
 
-    input: Plan
+    input: PlanNode
     columns: Columns
     changes: Changes
 
+    def summary(self) -> str:
+        return "say what rows were"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.changes.key)]
+
+    def origins(self) -> Origins:
+        return self.input.origins()
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.retracted(self)
+
 
 @dataclass(frozen=True, eq=False)
-class Union:
+class Union(PlanNode):
     """The rows of all inputs, which have the same columns."""
 
-    inputs: tuple[Plan, ...]
+    inputs: tuple[PlanNode, ...]
     columns: Columns
     changes: Changes | None
 
+    def upstream(self) -> tuple[PlanNode, ...]:
+        return self.inputs
 
-@dataclass(frozen=True, eq=False)
-class Windowed:
-    """Rows with the windows that they are in: what TUMBLE and its like give."""
+    def on_inputs(self, inputs: Sequence[PlanNode]) -> PlanNode:
+        return replace(self, inputs=tuple(inputs))
 
-    input: Plan
-    time: str
-    """The column of their event time."""
-    window: Window
-    keys: tuple[str, ...]
-    """Partition keys of sessions."""
-    columns: Columns
-    """Columns of the input, followed by those of the window."""
-    changes: None = None
+    def summary(self) -> str:
+        return "union all"
 
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed] * len(self.inputs)
 
-@dataclass(frozen=True, eq=False)
-class Aggregate:
-    """A row for each key, or for each key and window."""
+    def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
+        return with_inputs(self, [filtered(each, condition) for each in self.inputs])
 
-    input: Plan
-    keys: tuple[str, ...]
-    """None: all rows are of one key."""
-    aggregates: tuple[tuple[str, Agg | pl.Expr], ...]
-    window: Window | None
-    columns: Columns
-    """The keys, the window's, and the aggregates."""
-    changes: Changes | None
+    def origins(self) -> Origins:
+        found: dict[str, frozenset[Origin]] = {}
+        for of in (each.origins() for each in self.inputs):
+            found |= {name: found.get(name, NO_ORIGIN) | from_ for name, from_ in of.items()}
+        return found
 
-
-@dataclass(frozen=True, eq=False)
-class Distinct:
-    """Each row once, of rows that stay."""
-
-    input: Plan
-    columns: Columns
-    changes: None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """Rows with their numbers in the order of a column, by key. It is not computed: a filter makes
-    `TopN` of it."""
-
-    input: Plan
-    keys: tuple[str, ...]
-    by: str
-    smallest: bool
-    rank: str
-    window: Window | None
-    newest: bool
-    """Whether they are in the order of event time, the last first."""
-    oldest: bool
-    """Whether they are rows that stay, in the order of event time."""
-    at: exp.Expr
-    """Place in the SQL."""
-    columns: Columns
-    """Columns of the input except `by`, followed by the number."""
-    changes: Changes | None
-
-
-@dataclass(frozen=True, eq=False)
-class TopN:
-    """The first rows of each key, or of each key and window."""
-
-    input: Plan
-    keys: tuple[str, ...]
-    by: str
-    smallest: bool
-    n: int
-    rank: str
-    window: Window | None
-    newest: bool
-    columns: Columns
-    changes: Changes | None
-
-
-@dataclass(frozen=True, eq=False)
-class OverPlan:
-    """Rows with aggregates over those around them, by key."""
-
-    input: Plan
-    keys: tuple[str, ...]
-    over: OverColumns
-    frame: FrameSpec
-    columns: Columns
-    changes: Changes | None
-
-
-@dataclass(frozen=True)
-class CloseInTime:
-    """Bounds on the time from the left row to the right one."""
-
-    lower: timedelta
-    upper: timedelta
-
-
-@dataclass(frozen=True)
-class InOneWindow:
-    """Rows of one window meet."""
-
-    window: Window | None
-    """None: the windows are over, and their bounds are among the keys."""
-
-
-@dataclass(frozen=True)
-class AsOfTime:
-    """A row meets the version that counted at its time."""
-
-
-@dataclass(frozen=True)
-class AllRows:
-    """All rows meet, for a while."""
-
-    ttl: TimeToLive
-
-
-Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
-
-
-@dataclass(frozen=True)
-class JoinKeys:
-    """Columns that must be equal on both sides."""
-
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class JoinPlan:
-    """Pairs of rows. Nulls are equal to nothing."""
-
-    left: Plan
-    right: Plan
-    keys: JoinKeys
-    how: str
-    meeting: Meeting
-    columns: Columns
-    width: int
-    """Number of columns from the left side."""
-    changes: Changes | None
-
-
-@dataclass(frozen=True, eq=False)
-class LookupPlan:
-    """Rows with what a system outside has for their keys."""
-
-    input: Plan
-    lookup: Lookup
-    on: tuple[str, ...]
-    added: tuple[tuple[str, str], ...]
-    """Columns that are added, and what the lookup calls them."""
-    how: str
-    columns: Columns
-    changes: None = None
-
-
-@dataclass(frozen=True, eq=False)
-class MatchPlan:
-    """The matches of a pattern: the keys, the rows in their order, and when each was certain."""
-
-    input: Plan
-    keys: tuple[str, ...]
-    pattern: PatternTree
-    number: str | None
-    """The column that counts the matches of a key, where it is asked for."""
-    columns: Columns
-    changes: None = None
-
-
-Plan: TypeAlias = (
-    Scan
-    | ValueRows
-    | Filter
-    | Project
-    | CallPlan
-    | Explode
-    | Retract
-    | Union
-    | Windowed
-    | Aggregate
-    | Distinct
-    | Ranked
-    | TopN
-    | OverPlan
-    | JoinPlan
-    | LookupPlan
-    | MatchPlan
-)
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.united(self)
 
 
 # --- nodes that see to what changes -------------------------------------------------------------------
 
 
-def filtered(input: Plan, condition: pl.Expr, *, pinned: bool = False) -> Filter:
+def filtered(input: PlanNode, condition: pl.Expr, *, pinned: bool = False) -> Filter:
     """A filter. Of upserts, one by more than their key looks at what each row was, too."""
     changes = input.changes
     if changes is not None and not set(condition.meta.root_names()) <= set(changes.key):
@@ -349,7 +385,7 @@ def filtered(input: Plan, condition: pl.Expr, *, pinned: bool = False) -> Filter
     return Filter(input, condition, input.columns, changes, pinned)
 
 
-def projected(input: Plan, exprs: tuple[pl.Expr, ...], columns: Columns) -> Plan:
+def projected(input: PlanNode, exprs: tuple[pl.Expr, ...], columns: Columns) -> PlanNode:
     """New columns. Changes are known by their key for as long as all of it is there."""
     changes = input.changes
     if changes is not None:
@@ -366,7 +402,7 @@ def projected(input: Plan, exprs: tuple[pl.Expr, ...], columns: Columns) -> Plan
     return Project(input, exprs, columns, changes)
 
 
-def retracting(input: Plan) -> Plan:
+def retracting(input: PlanNode) -> PlanNode:
     """The same table, as rows that stay or as changes that say what each row was."""
     changes = input.changes
     if changes is None or changes.retracts:
@@ -374,7 +410,7 @@ def retracting(input: Plan) -> Plan:
     return Retract(input, input.columns, Changes(changes.key, retracts=True))
 
 
-def renamed(input: Plan, names: tuple[str, ...]) -> Plan:
+def renamed(input: PlanNode, names: tuple[str, ...]) -> PlanNode:
     """The same columns under other names."""
     if names == tuple(column.name for column in input.columns):
         return input
@@ -385,7 +421,7 @@ def renamed(input: Plan, names: tuple[str, ...]) -> Plan:
     return projected(input, tuple(pl.col(column.name) for column in input.columns), columns)
 
 
-def with_keys(input: Plan, keys: Sequence[Typed], what: str) -> tuple[Plan, tuple[str, ...]]:
+def with_keys(input: PlanNode, keys: Sequence[Typed], what: str) -> tuple[PlanNode, tuple[str, ...]]:
     """The rows with a column of its own for each key, and the names of these: `what` begins those of
     the ones that are computed."""
     exprs = [pl.col(column.name) for column in input.columns]
@@ -402,37 +438,3 @@ def with_keys(input: Plan, keys: Sequence[Typed], what: str) -> tuple[Plan, tupl
     if len(columns) == len(input.columns):
         return input, tuple(names)
     return projected(input, tuple(exprs), tuple(columns)), tuple(names)
-
-
-def names_of(plan: Plan) -> frozenset[str]:
-    """Return the names of the plan's columns."""
-    return frozenset(column.name for column in plan.columns)
-
-
-def inputs_of(plan: Plan) -> tuple[Plan, ...]:
-    match plan:
-        case Scan() | ValueRows():
-            return ()
-        case Union(inputs=inputs):
-            return inputs
-        case JoinPlan():
-            return plan.left, plan.right
-        case _:
-            return (plan.input,)
-
-
-def with_inputs(plan: Plan, inputs: Sequence[Plan]) -> Plan:
-    """The same over other inputs, which have the columns that it reads."""
-    if all(one is other for one, other in zip(inputs_of(plan), inputs, strict=True)):
-        return plan
-    match plan:
-        case Scan() | ValueRows():
-            return plan
-        case Union():
-            return replace(plan, inputs=tuple(inputs))
-        case JoinPlan():
-            left, right = inputs
-            return replace(plan, left=left, right=right)
-        case _:
-            [input] = inputs
-            return replace(plan, input=input)

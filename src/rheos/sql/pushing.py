@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from rheos.sql.columns_needed import narrowed
 from rheos.sql.filters_down import filters_down
-from rheos.sql.plan import Plan
+from rheos.sql.plan import PlanNode
 
 
-def pushed(roots: Sequence[Plan]) -> list[Plan]:
+def pushed(roots: Sequence[PlanNode]) -> list[PlanNode]:
     """The same queries, with the same columns."""
     return narrowed(filters_down(roots))

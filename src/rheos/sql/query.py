@@ -18,6 +18,7 @@ from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
+from rheos.sql.grouped_plans import Windowed
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import few_parts, parts_of
 from rheos.sql.joins import is_cross, joining
@@ -29,10 +30,9 @@ from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.over import is_behind_time, with_over
 from rheos.sql.plan import (
     ColumnRole,
-    Plan,
+    PlanNode,
     SqlColumn,
     ValueRows,
-    Windowed,
     filtered,
     plain_column,
     projected,
@@ -57,12 +57,12 @@ class Planner:
 
     sql: SqlText
     catalog: Catalog
-    ctes: Mapping[str, Plan] = field(default_factory=dict)
+    ctes: Mapping[str, PlanNode] = field(default_factory=dict)
     """Plans of WITH, by name in lower case."""
     ttl: TimeToLive | None = None
     """Time to live of rows in joins."""
 
-    def query(self, node: exp.Expr) -> Plan:
+    def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
         planner = self._with(node)
         if is_first_rows(node):
@@ -102,7 +102,7 @@ class Planner:
 
     # --- SELECT ---------------------------------------------------------------------------------------
 
-    def _select(self, node: exp.Select) -> Plan:
+    def _select(self, node: exp.Select) -> PlanNode:
         for name in ("order", "limit", "sort", "offset", "fetch"):
             if (clause := node.args.get(name)) is not None:
                 raise self.sql.error(
@@ -194,8 +194,8 @@ class Planner:
         return SqlRelation(plan, tables)
 
     def _projected(
-        self, node: exp.Select, plan: Plan, sight: NameScope | Grouped, compiler: Compiler
-    ) -> Plan:
+        self, node: exp.Select, plan: PlanNode, sight: NameScope | Grouped, compiler: Compiler
+    ) -> PlanNode:
         """The columns of SELECT."""
         exprs: list[pl.Expr] = []
         columns: list[SqlColumn] = []
@@ -356,7 +356,7 @@ class Planner:
             return None
         return self.catalog.lookups.get(node.name.casefold())
 
-    def _windowed(self, call: WindowCall) -> Plan:
+    def _windowed(self, call: WindowCall) -> PlanNode:
         """The rows of a table with the windows that they are in."""
         relation = self._named_table(call.table)
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
@@ -384,7 +384,7 @@ class Planner:
         columns = (*plan.columns, *WINDOW_COLUMNS)
         return Windowed(plan, time.column.name, window, keys, columns)
 
-    def _aliased(self, plan: Plan, node: exp.Expr, name: str | None = None) -> SqlRelation:
+    def _aliased(self, plan: PlanNode, node: exp.Expr, name: str | None = None) -> SqlRelation:
         alias = node.args.get("alias")
         if alias is None:
             return SqlRelation.of(plan, name)
@@ -392,7 +392,7 @@ class Planner:
         plan = self._renamed(plan, alias.args.get("columns") or [], alias)
         return SqlRelation.of(plan, alias.name or name)
 
-    def _renamed(self, plan: Plan, names: list[exp.Expr], at: exp.Expr) -> Plan:
+    def _renamed(self, plan: PlanNode, names: list[exp.Expr], at: exp.Expr) -> PlanNode:
         if not names:
             return plan
         if len(names) != len(plan.columns):

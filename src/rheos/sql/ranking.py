@@ -15,18 +15,15 @@ from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouped_plans import OverPlan, Ranked, TopN
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.plan import (
     CallPlan,
     ColumnRole,
     Filter,
-    OverPlan,
-    Plan,
+    PlanNode,
     Project,
-    Ranked,
     SqlColumn,
-    TopN,
-    inputs_of,
     projected,
     retracting,
 )
@@ -50,7 +47,7 @@ def is_rank(node: exp.Expr) -> bool:
     return isinstance(node, exp.Window) and isinstance(node.this, exp.RowNumber)
 
 
-def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tuple[Plan, Typed]:
+def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> tuple[PlanNode, Typed]:
     """The rows with their numbers, and the column of those. Raises ProgramError."""
     node = item.unalias()
     sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
@@ -104,7 +101,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
     return plan, Typed(pl.col(rank.name), rank.type, node)
 
 
-def _plain(value: Typed, plan: Plan) -> SqlColumn | None:
+def _plain(value: Typed, plan: PlanNode) -> SqlColumn | None:
     """The column that an expression is."""
     if not value.expr.meta.is_column():
         return None
@@ -115,11 +112,11 @@ def _plain(value: Typed, plan: Plan) -> SqlColumn | None:
 def _in_window(
     sql: SqlText,
     node: exp.Expr,
-    plan: Plan,
+    plan: PlanNode,
     keys: list[str],
     exprs: list[pl.Expr],
     columns: list[SqlColumn],
-) -> tuple[Window, Plan, list[str], list[pl.Expr], list[SqlColumn]]:
+) -> tuple[Window, PlanNode, list[str], list[pl.Expr], list[SqlColumn]]:
     """The windows in which rows are numbered, and those rows."""
     call = windowed_below(plan)
     if call is None:
@@ -141,7 +138,7 @@ def _in_window(
     return call.window, source, inner, [expr for expr, _ in kept], [column for _, column in kept]
 
 
-def known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> Plan:
+def known_by_key(sql: SqlText, node: exp.Expr, plan: PlanNode, keys: list[str]) -> PlanNode:
     """Return an updating table's plan with its key. For other keys, changes contain the old
     rows, too.
     """
@@ -250,7 +247,7 @@ def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
 # --- how many -----------------------------------------------------------------------------------------
 
 
-def rank_of(plan: Plan) -> str | None:
+def rank_of(plan: PlanNode) -> str | None:
     """The column with numbers that are not bounded yet."""
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
@@ -294,12 +291,12 @@ def _whole(node: exp.Expr) -> int | None:
     return int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdigit() else None
 
 
-def limited(plan: Plan, n: int) -> Plan:
+def limited(plan: PlanNode, n: int) -> PlanNode:
     """The rows with the first numbers."""
     return _with_ranked(plan, lambda ranked: _top_n(ranked, n))
 
 
-def numbered(plan: Plan) -> Plan:
+def numbered(plan: PlanNode) -> PlanNode:
     """All rows with their numbers, where these are known: of rows that stay, by event time. What is in
     another order is left as it is."""
     below = plan
@@ -310,7 +307,7 @@ def numbered(plan: Plan) -> Plan:
     return _with_ranked(plan, _counted)
 
 
-def _with_ranked(plan: Plan, made: Callable[[Ranked], Plan]) -> Plan:
+def _with_ranked(plan: PlanNode, made: Callable[[Ranked], PlanNode]) -> PlanNode:
     match plan:
         case Ranked():
             return made(plan)
@@ -323,7 +320,7 @@ def _with_ranked(plan: Plan, made: Callable[[Ranked], Plan]) -> Plan:
     raise AssertionError("numbers are those of ROW_NUMBER, with columns computed and rows left out")
 
 
-def _counted(plan: Ranked) -> Plan:
+def _counted(plan: Ranked) -> PlanNode:
     """The number of a row is how many there are up to it."""
     over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
@@ -332,7 +329,7 @@ def _counted(plan: Ranked) -> Plan:
     return projected(made, tuple(pl.col(column.name) for column in columns), columns)
 
 
-def _top_n(plan: Ranked, n: int) -> Plan:
+def _top_n(plan: Ranked, n: int) -> PlanNode:
     newest = plan.newest and n == 1 and plan.window is None and plan.input.changes is None
     changes = plan.changes
     if changes is not None and n == 1:
@@ -355,7 +352,7 @@ def _bounded(column: SqlColumn) -> SqlColumn:
     return replace(column, role=ColumnRole.PLAIN) if column.role == ColumnRole.RANK else column
 
 
-def check_result(sql: SqlText, plan: Plan) -> None:
+def check_result(sql: SqlText, plan: PlanNode) -> None:
     """Raises ProgramError where rows are numbered without an end, or say the time of the clock."""
     for column in plan.columns:
         if column.role is ColumnRole.PROCESSING_TIME:
@@ -369,7 +366,7 @@ def check_result(sql: SqlText, plan: Plan) -> None:
             raise sql.error("every row would be numbered again with each that comes", each.at, _EXAMPLE)
 
 
-def _all(plan: Plan) -> Iterator[Plan]:
+def _all(plan: PlanNode) -> Iterator[PlanNode]:
     yield plan
-    for each in inputs_of(plan):
+    for each in plan.upstream():
         yield from _all(each)

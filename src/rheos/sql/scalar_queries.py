@@ -16,8 +16,9 @@ from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.grouping import is_grouped
+from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import AllRows, JoinKeys, JoinPlan, Project, SqlColumn, with_keys
+from rheos.sql.plan import Project, SqlColumn, with_keys
 from rheos.sql.ranking import known_by_key
 from rheos.sql.scope import Named, SqlRelation, TableInSight, with_columns
 

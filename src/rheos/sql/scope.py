@@ -11,7 +11,7 @@ from sqlglot import exp
 from rheos.core.errors import ProgramError
 from rheos.sql.expressions.nested import field
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.plan import ColumnRole, Plan, SqlColumn
+from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn
 from rheos.sql.text import SqlText
 
 
@@ -54,11 +54,11 @@ def with_columns(
 class SqlRelation:
     """A plan, and the names of what it gives."""
 
-    plan: Plan
+    plan: PlanNode
     tables: tuple[TableInSight, ...]
 
     @staticmethod
-    def of(plan: Plan, alias: str | None) -> SqlRelation:
+    def of(plan: PlanNode, alias: str | None) -> SqlRelation:
         named = tuple(Named(column.name, column) for column in plan.columns)
         return SqlRelation(plan, (TableInSight(alias, named),))
 

@@ -22,7 +22,7 @@ from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
-from rheos.sql.plan import Plan
+from rheos.sql.plan import PlanNode
 from rheos.sql.pushing import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
@@ -58,7 +58,7 @@ class SqlSession:
         """Number of them that are already part of the program."""
 
     @property
-    def written(self) -> list[tuple[str, Plan]]:
+    def written(self) -> list[tuple[str, PlanNode]]:
         """Return the tables that INSERT INTO writes, with their plans."""
         return [(each.table, each.plan) for each in self.inserts]
 
@@ -90,7 +90,7 @@ class SqlSession:
             )
         self.catalog.functions[name.casefold()] = called(name, fn, returns)
 
-    def _read(self, table: DeclaredTable) -> Plan:
+    def _read(self, table: DeclaredTable) -> PlanNode:
         """The rows of a table that is declared."""
         if table.key:
             raise table.sql.error(
@@ -102,7 +102,7 @@ class SqlSession:
         stream = self._env.from_source(source, watermark=table.watermark, name=table.name)
         return scan(table.name, stream)
 
-    def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+    def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
         """Raises ProgramError, SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
@@ -157,11 +157,11 @@ class SqlSession:
             raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
         return self._explanation(self._pushed(sql, query))
 
-    def _explanation(self, plan: Plan) -> str:
+    def _explanation(self, plan: PlanNode) -> str:
         """Nothing of it stays in the program, or in the ids of what runs."""
         return self._explain(lambda: Lowering(self._env).stream(plan), explained(plan))
 
-    def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+    def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
         """The plan of a query by itself."""
         plan = self.planned(sql, query, ttl)
         check_result(sql, plan)
@@ -180,7 +180,7 @@ class SqlSession:
         with _shown(sql):
             return self._explanation(self._planned_alone(sql, ttl))
 
-    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> Plan:
+    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> PlanNode:
         """Return the plan of a string that contains one query."""
         statements = parse(sql)
         if not statements:

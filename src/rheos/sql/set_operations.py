@@ -15,7 +15,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct
 from rheos.sql.laterals import exploded
-from rheos.sql.plan import ColumnRole, Plan, Project, SqlColumn, Union, projected, retracting
+from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, Union, projected, retracting
 from rheos.sql.windows import settled
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROWS = " rows"
 """Name of the rows that INTERSECT and EXCEPT group: no query can contain it."""
 
 
-def set_operation(planner: Planner, node: exp.SetOperation) -> Plan:
+def set_operation(planner: Planner, node: exp.SetOperation) -> PlanNode:
     """Plan a set operation. Raises ProgramError, SchemaError at the place in the SQL."""
     match node:
         case exp.Union():
@@ -36,7 +36,7 @@ def set_operation(planner: Planner, node: exp.SetOperation) -> Plan:
     raise planner.sql.not_computed(node)
 
 
-def _sides(planner: Planner, node: exp.SetOperation) -> list[Plan]:
+def _sides(planner: Planner, node: exp.SetOperation) -> list[PlanNode]:
     """Both queries, which have as many columns."""
     for name in ("order", "limit", "offset"):
         if (clause := node.args.get(name)) is not None:
@@ -53,12 +53,12 @@ def _sides(planner: Planner, node: exp.SetOperation) -> list[Plan]:
     return sides
 
 
-def _union(planner: Planner, node: exp.Union) -> Plan:
+def _union(planner: Planner, node: exp.Union) -> PlanNode:
     united = _united(planner, _sides(planner, node), node)
     return distinct(united) if node.args.get("distinct") else united
 
 
-def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> Plan:
+def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
     """INTERSECT and EXCEPT: rows are grouped by all their columns, and how many each side has of
     them says whether they are there, and with ALL how often."""
     sides = _sides(planner, node)
@@ -94,8 +94,8 @@ def _left(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> 
 
 
 def _as_often(
-    planner: Planner, plan: Plan, columns: Sequence[SqlColumn], often: exp.Expr, count: str
-) -> Plan:
+    planner: Planner, plan: PlanNode, columns: Sequence[SqlColumn], often: exp.Expr, count: str
+) -> PlanNode:
     """The rows grouped by these columns, each so often."""
     number = exp.alias_(often, count, quoted=True)
     groups = _by_all(planner, plan, columns, number, having=_positive(often))
@@ -113,11 +113,11 @@ def _positive(number: exp.Expr) -> exp.Expr:
 
 def _by_all(
     planner: Planner,
-    plan: Plan,
+    plan: PlanNode,
     columns: Sequence[SqlColumn],
     *more: exp.Expr,
     having: exp.Expr | None = None,
-) -> Plan:
+) -> PlanNode:
     """The rows grouped by these columns: a table with each of them once, and with `more` of each."""
     names = [exp.column(column.name, quoted=True) for column in columns]
     table = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
@@ -127,7 +127,7 @@ def _by_all(
     return replace(planner, ctes={**planner.ctes, _ROWS: plan}).query(groups)
 
 
-def _united(planner: Planner, sides: list[Plan], node: exp.SetOperation) -> Plan:
+def _united(planner: Planner, sides: list[PlanNode], node: exp.SetOperation) -> PlanNode:
     columns = []
     for of in zip(*(settled(side) for side in sides), strict=True):
         kind: pl.DataType | None = of[0].type
@@ -150,7 +150,9 @@ def _united(planner: Planner, sides: list[Plan], node: exp.SetOperation) -> Plan
     return Union(united, tuple(columns), changes)
 
 
-def _fitted(planner: Planner, side: Plan, columns: tuple[SqlColumn, ...], changing: bool) -> Plan:
+def _fitted(
+    planner: Planner, side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool
+) -> PlanNode:
     """The columns of a union; where it changes, as changes without a key."""
     exprs = []
     for column, wanted in zip(side.columns, columns, strict=True):

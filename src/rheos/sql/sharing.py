@@ -16,26 +16,26 @@ from typing import Any
 import polars as pl
 
 from rheos.core.graph.expression_trees import FAILURES
-from rheos.sql.plan import CallPlan, Plan, inputs_of
+from rheos.sql.plan import CallPlan, PlanNode
 
 
 class PlanNumbers:
     """Gives plans numbers: those that are alike have one."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Plan, int]] = {}
+        self._known: dict[int, tuple[PlanNode, int]] = {}
         """By the identity of a plan, which is kept, so that its identity stays its own."""
         self._by_shape: dict[Hashable, int] = {}
 
-    def number(self, plan: Plan) -> int:
+    def number(self, plan: PlanNode) -> int:
         known = self._known.get(id(plan))
         if known is None:
             number = self._by_shape.setdefault(self._shape(plan), len(self._by_shape))
             known = self._known[id(plan)] = plan, number
         return known[1]
 
-    def _shape(self, plan: Plan) -> Hashable:
-        inputs = {id(each): self.number(each) for each in inputs_of(plan)}
+    def _shape(self, plan: PlanNode) -> Hashable:
+        inputs = {id(each): self.number(each) for each in plan.upstream()}
         # Functions of the user may count, or ask others.
         if isinstance(plan, CallPlan):
             return id(plan)

@@ -25,7 +25,7 @@ from rheos.sql.create_function import create_function
 from rheos.sql.dialect import DescribeTable, Explain, ShowTables, WatermarkFor
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.plan import Plan, SqlColumn, projected, renamed
+from rheos.sql.plan import PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
 from rheos.sql.showing import described, tables_shown
 from rheos.sql.text import SqlText
@@ -72,7 +72,7 @@ class Insert:
     sql: SqlText
     node: exp.Insert
     table: str
-    plan: Plan
+    plan: PlanNode
     sink: Sink
 
     def write(self, rows: DataStream) -> None:
@@ -282,7 +282,9 @@ class ScriptStatements:
         sink = target.options.sink(self.sql)
         self.session.inserts.append(Insert(self.sql, node, target.name, plan, sink))
 
-    def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
+    def _fitted(
+        self, plan: PlanNode, target: DeclaredTable, names: list[str], node: exp.Insert
+    ) -> PlanNode:
         """The rows with the columns of the table, by their places."""
         by_name = dict(zip(names, plan.columns, strict=True))
         written = dict(zip(names, _items(node.expression, len(names)), strict=True))

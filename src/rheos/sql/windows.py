@@ -18,17 +18,8 @@ from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.plan import (
-    CallPlan,
-    ColumnRole,
-    Columns,
-    Explode,
-    Filter,
-    Plan,
-    Project,
-    SqlColumn,
-    Windowed,
-)
+from rheos.sql.grouped_plans import Windowed
+from rheos.sql.plan import CallPlan, ColumnRole, Columns, Explode, Filter, PlanNode, Project, SqlColumn
 from rheos.sql.text import SqlText
 
 BOUND = pl.Datetime("ms", "UTC")
@@ -158,14 +149,14 @@ def last_time(end: pl.Expr) -> pl.Expr:
     return end - pl.duration(milliseconds=1)
 
 
-def windowed_below(plan: Plan) -> Windowed | None:
+def windowed_below(plan: PlanNode) -> Windowed | None:
     """The window function whose rows these are, with columns computed and rows left out."""
     while isinstance(plan, Filter | Project | CallPlan | Explode):
         plan = plan.input
     return plan if isinstance(plan, Windowed) else None
 
 
-def settled(plan: Plan) -> Columns:
+def settled(plan: PlanNode) -> Columns:
     """The columns of rows of which the window function is not seen any more: where their windows are
     not over, those are plain columns."""
     if windowed_below(plan) is None:
@@ -176,7 +167,7 @@ def settled(plan: Plan) -> Columns:
     )
 
 
-def without_windows(plan: Plan) -> Plan | None:
+def without_windows(plan: PlanNode) -> PlanNode | None:
     """The same rows, each once and without the columns of windows; None where an expression reads
     those."""
     match plan:
@@ -246,5 +237,5 @@ class WindowsOfRows:
         return pa.RecordBatch.from_arrays([*batch.columns, lists], schema=schema)
 
 
-def _reads(expr: pl.Expr, input: Plan) -> bool:
+def _reads(expr: pl.Expr, input: PlanNode) -> bool:
     return bool(set(expr.meta.root_names()) & window_names(input.columns))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
@@ -261,4 +261,33 @@ def fields_taken(tree: Tree, struct: Tree) -> Tree:
             return {name: fields_taken(branch, struct) for name, branch in tree.items()}
         case list():
             return [fields_taken(branch, struct) for branch in tree]
+    return tree
+
+
+def with_columns_named(expr: pl.Expr, names: Mapping[str, str]) -> pl.Expr | None:
+    """Return an expression that reads columns of other names; None if it cannot be made.
+
+    Args:
+        expr: the expression.
+        names: the new name of each column that it reads.
+    """
+    if all(name == new for name, new in names.items()):
+        return expr
+    tree = tree_of(expr)
+    # A tree does not hold every literal.
+    if tree is None or not expression_of(tree).meta.eq(expr):
+        return None
+    return expression_of(_with_names(tree, names))
+
+
+def _with_names(tree: Tree, names: Mapping[str, str]) -> Tree:
+    match tree:
+        case {"Column": str(name)}:
+            return {"Column": names[name]}
+        case {"Literal": _}:
+            return tree
+        case dict():
+            return {part: _with_names(branch, names) for part, branch in tree.items()}
+        case list():
+            return [_with_names(branch, names) for branch in tree]
     return tree

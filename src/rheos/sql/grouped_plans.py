@@ -1,0 +1,223 @@
+"""Nodes of the plan that look at several rows of a key: windows, groups, ranks, frames, patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.core.aggregates import Agg
+from rheos.core.graph.changelog import Changes
+from rheos.core.graph.patterns import PatternTree
+from rheos.core.graph.windows import Window
+from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.frames import FrameSpec
+from rheos.sql.plan import NO_ORIGIN, Columns, Names, Origins, PlanNode, origins_of, origins_of_time
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+    from rheos.sql.lowering import Lowering
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed(PlanNode):
+    """Rows with the windows that they are in: what TUMBLE and its like give."""
+
+    input: PlanNode
+    time: str
+    """The column of their event time."""
+    window: Window
+    keys: tuple[str, ...]
+    """Partition keys of sessions."""
+    columns: Columns
+    """Columns of the input, followed by those of the window."""
+    changes: None = None
+
+    filters_pass: ClassVar[bool] = True
+
+    def summary(self) -> str:
+        return f"windows {self.window!r} by {self.time}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.keys, (self.time,))]
+
+    def origins(self) -> Origins:
+        of = self.input.origins()
+        return {each.name: of.get(each.name, of[self.time]) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.windowed(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(PlanNode):
+    """A row for each key, or for each key and window."""
+
+    input: PlanNode
+    keys: tuple[str, ...]
+    """None: all rows are of one key."""
+    aggregates: tuple[tuple[str, Agg | pl.Expr], ...]
+    window: Window | None
+    columns: Columns
+    """The keys, the window's, and the aggregates."""
+    changes: Changes | None
+
+    def summary(self) -> str:
+        of = ", ".join(f"{name} = {agg}" for name, agg in self.aggregates)
+        window = "" if self.window is None else f" in {self.window!r}"
+        return f"aggregate by {', '.join(self.keys) or 'nothing'}{window}: {of}"
+
+    def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
+        return self.with_filtered_input(0, condition) if read and read <= {*self.keys} else None
+
+    def origins(self) -> Origins:
+        of = self.input.origins()
+        found = {key: of[key] for key in self.keys}
+        for name, agg in self.aggregates:
+            columns = agg.meta.root_names() if isinstance(agg, pl.Expr) else agg.columns
+            found[name] = origins_of(of, columns)
+        # The others are those of the window.
+        rest = NO_ORIGIN if self.window is None else origins_of_time(self.input)
+        return {each.name: found.get(each.name, rest) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.aggregated(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(PlanNode):
+    """Each row once, of rows that stay."""
+
+    input: PlanNode
+    columns: Columns
+    changes: None = None
+
+    filters_pass: ClassVar[bool] = True
+
+    def summary(self) -> str:
+        return "distinct"
+
+    def origins(self) -> Origins:
+        return self.input.origins()
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.distinct(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked(PlanNode):
+    """Rows with their numbers in the order of a column, by key. It is not computed: a filter makes
+    `TopN` of it."""
+
+    input: PlanNode
+    keys: tuple[str, ...]
+    by: str
+    smallest: bool
+    rank: str
+    window: Window | None
+    newest: bool
+    """Whether they are in the order of event time, the last first."""
+    oldest: bool
+    """Whether they are rows that stay, in the order of event time."""
+    at: exp.Expr
+    """Place in the SQL."""
+    columns: Columns
+    """Columns of the input except `by`, followed by the number."""
+    changes: Changes | None
+
+    def summary(self) -> str:
+        return f"first by {', '.join(self.keys) or 'nothing'}"
+
+    def origins(self) -> Origins:
+        return _origins_with_rank(self)
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        raise AssertionError("numbers of rows are bounded: check_result")
+
+
+@dataclass(frozen=True, eq=False)
+class TopN(PlanNode):
+    """The first rows of each key, or of each key and window."""
+
+    input: PlanNode
+    keys: tuple[str, ...]
+    by: str
+    smallest: bool
+    n: int
+    rank: str
+    window: Window | None
+    newest: bool
+    columns: Columns
+    changes: Changes | None
+
+    def summary(self) -> str:
+        return f"first {self.n} by {', '.join(self.keys) or 'nothing'}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        if self.newest or self.window is not None:
+            return [needed.union(self.keys, (self.by,))]
+        return super().looked_at(needed)
+
+    def origins(self) -> Origins:
+        return _origins_with_rank(self)
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.first(self)
+
+
+def _origins_with_rank(plan: Ranked | TopN) -> Origins:
+    of = plan.input.origins()
+    ranked = {**of, plan.rank: origins_of(of, [*plan.keys, plan.by])}
+    return {each.name: ranked.get(each.name, NO_ORIGIN) for each in plan.columns}
+
+
+@dataclass(frozen=True, eq=False)
+class OverPlan(PlanNode):
+    """Rows with aggregates over those around them, by key."""
+
+    input: PlanNode
+    keys: tuple[str, ...]
+    over: OverColumns
+    frame: FrameSpec
+    columns: Columns
+    changes: Changes | None
+
+    def summary(self) -> str:
+        return f"over {self.frame} by {', '.join(self.keys)}: {self.over}"
+
+    def origins(self) -> Origins:
+        of = dict(self.input.origins())
+        over = zip(self.over.results, self.over.arguments, strict=True)
+        of |= {result: of[argument] for result, argument in over}
+        return {each.name: of.get(each.name, NO_ORIGIN) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.framed(self)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchPlan(PlanNode):
+    """The matches of a pattern: the keys, the rows in their order, and when each was certain."""
+
+    input: PlanNode
+    keys: tuple[str, ...]
+    pattern: PatternTree
+    number: str | None
+    """The column that counts the matches of a key, where it is asked for."""
+    columns: Columns
+    changes: None = None
+
+    def summary(self) -> str:
+        return f"match by {', '.join(self.keys)}: {self.pattern}"
+
+    def origins(self) -> Origins:
+        # The rows of a variable are not distinguished.
+        of = self.input.origins()
+        rows = origins_of(of, of)
+        keys = {key: of[key] for key in self.keys}
+        return {each.name: keys.get(each.name, rows) for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.matched(self)

@@ -1,0 +1,149 @@
+"""Nodes of the plan that join rows: with those of another input, and with a system outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+import polars as pl
+
+from rheos.core.connectors.lookup import Lookup
+from rheos.core.graph.changelog import Changes
+from rheos.core.graph.windows import Window
+from rheos.sql.plan import Columns, Names, Origins, PlanNode, names_of, origins_of_time
+
+if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
+    from rheos.api.streams import DataStream
+    from rheos.sql.lowering import Lowering
+
+
+@dataclass(frozen=True)
+class CloseInTime:
+    """Bounds on the time from the left row to the right one."""
+
+    lower: timedelta
+    upper: timedelta
+
+    def __str__(self) -> str:
+        return f"in time ({_distance(self.lower)} to {_distance(self.upper)})"
+
+
+def _distance(distance: timedelta) -> str:
+    """Python writes a minute back as a day back and 23:59:00 on."""
+    return f"{'-' if distance < timedelta(0) else ''}{abs(distance)}"
+
+
+@dataclass(frozen=True)
+class InOneWindow:
+    """Rows of one window meet."""
+
+    window: Window | None
+    """None: the windows are over, and their bounds are among the keys."""
+
+    def __str__(self) -> str:
+        return "in one window"
+
+
+@dataclass(frozen=True)
+class AsOfTime:
+    """A row meets the version that counted at its time."""
+
+    def __str__(self) -> str:
+        return "as of the time"
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """All rows meet, for a while."""
+
+    ttl: TimeToLive
+
+    def __str__(self) -> str:
+        return f"of all rows (kept {self.ttl})"
+
+
+Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """Columns that must be equal on both sides."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinPlan(PlanNode):
+    """Pairs of rows. Nulls are equal to nothing."""
+
+    left: PlanNode
+    right: PlanNode
+    keys: JoinKeys
+    how: str
+    meeting: Meeting
+    columns: Columns
+    width: int
+    """Number of columns from the left side."""
+    changes: Changes | None
+    input_names: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    def summary(self) -> str:
+        pairs = zip(self.keys.left, self.keys.right, strict=True)
+        on = ", ".join(f"{one} = {other}" for one, other in pairs)
+        return f"{self.how} join {self.meeting} on {on or 'nothing'}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.keys.left), needed.union(self.keys.right)]
+
+    def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
+        """Into the side that has all columns of the condition, if no nulls are added to it."""
+        if read and read <= names_of(self.left) and self.how in ("inner", "left"):
+            return self.with_filtered_input(0, condition)
+        # The version at a time is chosen from all rows.
+        versions = isinstance(self.meeting, AsOfTime)
+        if read and read <= names_of(self.right) and self.how in ("inner", "right") and not versions:
+            return self.with_filtered_input(1, condition)
+        return None
+
+    def origins(self) -> Origins:
+        # Columns of windows that both sides share are made where they meet.
+        left, right = ((side.origins(), origins_of_time(side)) for side in (self.left, self.right))
+        sides = [left] * self.width + [right] * (len(self.columns) - self.width)
+        named = zip(self.columns, sides, strict=True)
+        return {each.name: of.get(each.name, of_time) for each, (of, of_time) in named}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.joined(self)
+
+
+@dataclass(frozen=True, eq=False)
+class LookupPlan(PlanNode):
+    """Rows with what a system outside has for their keys."""
+
+    input: PlanNode
+    lookup: Lookup
+    on: tuple[str, ...]
+    added: tuple[tuple[str, str], ...]
+    """Columns that are added, and what the lookup calls them."""
+    how: str
+    columns: Columns
+    changes: None = None
+
+    filters_pass: ClassVar[bool] = True
+
+    def summary(self) -> str:
+        return f"{self.how} lookup in {self.lookup.describe()} by {', '.join(self.on)}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed.union(self.on)]
+
+    def origins(self) -> Origins:
+        of = self.input.origins()
+        added = {name: frozenset([(self.lookup.describe(), theirs)]) for name, theirs in self.added}
+        return {each.name: added.get(each.name) or of[each.name] for each in self.columns}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.looked_up(self)
