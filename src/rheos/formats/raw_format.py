@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, InLines
+from rheos.core.formats.contract import Decoded, Decoder
 from rheos.formats.registration import FormatRegistration
-from rheos.formats.single_column import SingleColumnEncoder, check_single
+from rheos.formats.single_column import SingleColumnFormat
 
 
 def raw() -> RawFormat:
@@ -25,29 +25,16 @@ def raw() -> RawFormat:
 
 
 @dataclass(frozen=True)
-class RawFormat(Format):
+class RawFormat(SingleColumnFormat):
     """Made by `raw`."""
 
     name: ClassVar[str] = "raw"
-
-    @property
-    def in_lines(self) -> InLines:
-        return InLines(end="raw", blank=True)
-
-    def own_schema(self) -> pa.Schema:
-        return pa.schema([pa.field("value", pa.binary())])
-
-    def check_decodes(self, schema: pa.Schema) -> None:
-        check_single(schema, self.name, "bytes", (pa.binary(), pa.large_binary()))
-
-    def check_encodes(self, schema: pa.Schema) -> None:
-        self.check_decodes(schema)
+    what: ClassVar[str] = "bytes"
+    types: ClassVar[tuple[pa.DataType, ...]] = (pa.binary(), pa.large_binary())
+    end: ClassVar[str] = "raw"
 
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
         return _RawDecoder(schema)
-
-    def encoder(self, schema: pa.Schema) -> Encoder:
-        return SingleColumnEncoder()
 
 
 class _RawDecoder(Decoder):

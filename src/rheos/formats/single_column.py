@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
 from rheos.core.errors import SchemaError
-from rheos.core.formats.contract import Encoder
+from rheos.core.formats.contract import Encoder, Format, InLines
 from rheos.core.protocol.elements import Batch
 
 
-def check_single(schema: pa.Schema, format: str, what: str, types: Collection[pa.DataType]) -> None:
-    """Raises SchemaError where it is not one column of one of the types."""
-    if len(schema) == 1 and schema.field(0).type in types:
-        return
-    columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
-    raise SchemaError(
-        f"the format {format} has one column, of {what}, and the schema is {columns or 'empty'}",
-        hint=f"select one column of {what}, or use a format with fields, such as rh.formats.json()",
-    )
+@dataclass(frozen=True)
+class SingleColumnFormat(Format):
+    """A format whose payload is the value of the only column."""
+
+    what: ClassVar[str]
+    """What the column has, for errors, such as "bytes"."""
+    types: ClassVar[tuple[pa.DataType, ...]]
+    """Types that the column may have. The first one is that of the format's own schema."""
+    end: ClassVar[str]
+    """Ending of the names of its files."""
+
+    @property
+    def in_lines(self) -> InLines:
+        return InLines(end=self.end, blank=True)
+
+    def own_schema(self) -> pa.Schema:
+        return pa.schema([pa.field("value", self.types[0])])
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        if len(schema) == 1 and schema.field(0).type in self.types:
+            return
+        columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
+        raise SchemaError(
+            f"the format {self.name} has one column, of {self.what}, and the schema is "
+            f"{columns or 'empty'}",
+            hint=f"select one column of {self.what}, or use a format with fields, such as "
+            "rh.formats.json()",
+        )
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        self.check_decodes(schema)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return _SingleColumnEncoder()
 
 
-class SingleColumnEncoder(Encoder):
-    """The one column, as payloads."""
-
+class _SingleColumnEncoder(Encoder):
     def encode(self, rows: Batch) -> pa.Array:
         return rows.column(0).cast(pa.binary())

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.core.formats.contract import BadPayload, Decoded, Decoder
 from rheos.core.protocol.elements import Batch
 from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.registration import FormatRegistration
-from rheos.formats.single_column import SingleColumnEncoder, check_single
+from rheos.formats.single_column import SingleColumnFormat
 
 
 def text() -> TextFormat:
@@ -28,29 +28,16 @@ def text() -> TextFormat:
 
 
 @dataclass(frozen=True)
-class TextFormat(Format):
+class TextFormat(SingleColumnFormat):
     """Made by `text`."""
 
     name: ClassVar[str] = "text"
-
-    @property
-    def in_lines(self) -> InLines:
-        return InLines(end="txt", blank=True)
-
-    def own_schema(self) -> pa.Schema:
-        return pa.schema([pa.field("value", pa.string())])
-
-    def check_decodes(self, schema: pa.Schema) -> None:
-        check_single(schema, self.name, "text", (pa.string(), pa.large_string()))
-
-    def check_encodes(self, schema: pa.Schema) -> None:
-        self.check_decodes(schema)
+    what: ClassVar[str] = "text"
+    types: ClassVar[tuple[pa.DataType, ...]] = (pa.string(), pa.large_string())
+    end: ClassVar[str] = "txt"
 
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
         return _TextDecoder(schema)
-
-    def encoder(self, schema: pa.Schema) -> Encoder:
-        return SingleColumnEncoder()
 
 
 class _TextDecoder(Decoder):
