@@ -17,7 +17,7 @@ class SingleColumnFormat(Format):
     """A format whose payload is the value of the only column."""
 
     what: ClassVar[str]
-    """What the column has, for errors, such as "bytes"."""
+    """Content of the column, for errors, such as "bytes"."""
     types: ClassVar[tuple[pa.DataType, ...]]
     """Types that the column may have. The first one is that of the format's own schema."""
     end: ClassVar[str]
