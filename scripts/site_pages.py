@@ -1,15 +1,16 @@
-"""What the site has beside the pages of docs/: a hook of mkdocs, which scripts/docs calls.
+"""Pages of the site that are not in docs/: a hook of mkdocs, which scripts/docs calls.
 
-README, CHANGELOG and CONTRIBUTING are pages, with their links turned. A file outside docs/ that a page
-links to is copied beside the pages. The names in the tables of docs/api.md lead to their docstrings, on
-a page for each of its sections: so the tables are the one list of what the reference has. The programs
-of docs/coming-from.md, one engine's below the other's, become tabs.
+README, CHANGELOG and CONTRIBUTING become pages, with their links rewritten. A file outside docs/ that a page
+links to is copied next to the pages. Names in the tables of docs/api.md link to their docstrings, on one
+page for each section: so these tables are the only list of the reference. In docs/coming-from.md, each
+program of Rheos is shown next to those of other engines, which become tabs. Search ranks pages by `RANKS`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,36 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 ABOVE = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
-ENGINE_BLOCK = re.compile(
-    r"^\*\*([^*\n]+)\*\*\n\n(```(?:java|python)\n.*?^```)\n", re.MULTILINE | re.DOTALL
-)
-"""A program of docs/coming-from.md, with the engine that it is for."""
-LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+ENGINE_BLOCK = r"\*\*[^*\n]+\*\*\n\n```(?:java|python)\n(?:.*\n)*?```\n"
+ENGINE_BLOCKS = re.compile(rf"^{ENGINE_BLOCK}(?:\n{ENGINE_BLOCK})*", re.MULTILINE)
+"""Programs of docs/coming-from.md that follow each other, each with the engine that it is for."""
+RANKS = {
+    "decisions/": 0.02,
+    "protocols/": 0.02,
+    "benchmarks/": 0.02,
+    "CHANGELOG.md": 0.02,
+    "CONTRIBUTING.md": 0.05,
+    "tour.md": 0.05,
+    "architecture.md": 0.1,
+    "internals.md": 0.1,
+    "equivalence.md": 0.1,
+    "simulation.md": 0.1,
+    "benchmarks.md": 0.1,
+    "nexmark.md": 0.1,
+    "coming-from.md": 0.2,
+    "reference/": 0.3,
+}
+"""Weight of a page in the search, by the beginning of its path; 1 for all others."""
+LINK = re.compile(r"""(\]\(|src=")([^)"\s#]+)((?:#[^)"\s]*)?[)"])""")
 ELSEWHERE = {"col", "lit"}
 """Polars' names: their docstrings are Polars'."""
+
+
+def on_config(config: Any) -> Any:
+    """Take the link to the repository from pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    config.repo_url = config.repo_url or project.get("urls", {}).get("Repository")
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -44,18 +68,33 @@ def _inherited(name: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    if page.file.src_uri == "coming-from.md":
-        return ENGINE_BLOCK.sub(_as_tab, markdown)
-    if page.file.src_uri != "api.md":
+    path = page.file.src_uri
+    if rank := next((rank for start, rank in RANKS.items() if path.startswith(start)), None):
+        page.meta["search"] = {"boost": rank}
+    if path == "coming-from.md":
+        page.meta["hide"] = ["navigation"]  # Two programs next to each other need the width.
+        return ENGINE_BLOCKS.sub(_side_by_side, markdown)
+    if path != "api.md":
         return markdown
     lines = markdown.split("\n")
     return "\n".join(_with_references(line) if line.startswith("| `") else line for line in lines)
 
 
-def _as_tab(block: re.Match[str]) -> str:
-    """Programs that follow each other are shown one at a time, behind tabs."""
-    lines = "\n".join(f"    {line}" if line else "" for line in block[2].split("\n"))
-    return f'=== "{block[1]}"\n\n{lines}\n'
+def _side_by_side(blocks: re.Match[str]) -> str:
+    """The program of Rheos, and next to it those of the other engines behind tabs."""
+    programs = dict(re.findall(r"\*\*([^*\n]+)\*\*\n\n(```(?:.*\n)*?```)\n", blocks[0]))
+    own = {name: programs.pop(name) for name in list(programs) if name == "Rheos"}
+    sides = "".join(
+        f'<div markdown="1">\n{"".join(_tab(*each) for each in side.items())}\n</div>\n'
+        for side in (own, programs)
+        if side
+    )
+    return f'<div class="side-by-side" markdown="1">\n{sides}</div>\n'
+
+
+def _tab(name: str, program: str) -> str:
+    lines = "\n".join(f"    {line}" if line else "" for line in program.split("\n"))
+    return f'\n=== "{name}"\n\n{lines}\n'
 
 
 def _turned(source: Path, files: Files, config: Any) -> str:
