@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 IMAGES = Path(__file__).parents[2] / "docs/images"
-DIAGRAMS = sorted(path for path in IMAGES.glob("*.svg") if path.stem not in {"logo", "mark"})
+DIAGRAMS = sorted(path for path in IMAGES.glob("*.svg") if path.stem not in {"badges", "logo", "mark"})
 SVG = "{http://www.w3.org/2000/svg}"
 WIDTH = 480
 """Units of a diagram's width. A phone shows them in about 350 pixels."""
@@ -20,7 +20,7 @@ SMALLEST_FONT = 13
 @pytest.mark.parametrize("path", sorted(IMAGES.glob("*.svg")), ids=lambda path: path.stem)
 def test_an_image_has_a_title_and_refers_to_nothing_outside(path: Path) -> None:
     root = ElementTree.parse(path).getroot()
-    assert root.find(f"{SVG}title") is not None
+    assert root.find(f"{SVG}title") is not None or root.get("aria-label")
     text = path.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not re.search(r"https?:|href|@import|<script|<image|<foreignObject", text)
 
@@ -38,6 +38,13 @@ def test_a_diagram_is_described_and_its_text_is_large_enough(path: Path) -> None
     for text in root.iter(f"{SVG}text"):
         assert 0 < float(text.attrib["x"]) < width
         assert 0 < float(text.attrib["y"]) < height
+
+
+def test_pictures_are_small() -> None:
+    """`scripts/pictures` takes them."""
+    sizes = {path.stem: path.stat().st_size for path in IMAGES.glob("*.png")}
+    assert set(sizes) >= {"dashboard", "why", "debug", "notebook"}
+    assert max(sizes.values()) <= 150_000
 
 
 def test_diagrams_share_one_style_with_both_colour_schemes() -> None:
