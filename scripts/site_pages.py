@@ -1,9 +1,10 @@
 """Pages of the site that are not in docs/: a hook of mkdocs, which scripts/docs calls.
 
-README, CHANGELOG and CONTRIBUTING become pages, with their links rewritten. A file outside docs/ that a page
-links to is copied next to the pages. Names in the tables of docs/api.md link to their docstrings, on one
-page for each section: so these tables are the only list of the reference. In docs/coming-from.md, each
-program of Rheos is shown next to those of other engines, which become tabs. Search ranks pages by `RANKS`.
+README, CHANGELOG and CONTRIBUTING become pages, with their links rewritten. A file outside docs/ that
+a page links to is copied next to the pages. Names in the tables of docs/api.md link to their
+docstrings, on one page for each section: so these tables are the only list of the reference. In
+docs/coming-from.md, each program of Rheos is shown next to those of other engines, which become tabs.
+Search ranks pages by `RANKS`.
 """
 
 from __future__ import annotations
