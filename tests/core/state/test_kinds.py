@@ -82,14 +82,13 @@ class LargestKind(DeclaredKind[Largest]):
     def types(self, declared: Largest) -> tuple[Any, ...]:
         return (declared.type,)
 
-    def handle(self, declared: Largest, stores: KeyedStateBackend, scope: KeyScope) -> LargestHandle:
-        return LargestHandle(stores.values(declared.name, declared.type), scope)
-
-    def expiring_handle(
-        self, declared: Largest, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    def handle(
+        self, declared: Largest, stores: KeyedStateBackend, expiry: Expiry | None
     ) -> LargestHandle:
         store = stores.values(declared.name, declared.type, expiry)
-        return ExpiringLargestHandle(store, scope, expiry)
+        if expiry is None:
+            return LargestHandle(store, stores.scope)
+        return ExpiringLargestHandle(store, stores.scope, expiry)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The kinds of declared state, one per file, and which there are."""
+"""The registry of the kinds of declared state, and what it answers about a declaration."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.describe import type_shape
 from rheos.core.state.expiry import Expiry
-from rheos.core.state.kinds.aggregating import AggregatingKind
+from rheos.core.state.kinds.combining import AggregatingKind, ReducingKind
 from rheos.core.state.kinds.kind import DeclaredKind
 from rheos.core.state.kinds.list import ListKind
 from rheos.core.state.kinds.map import MapKind
-from rheos.core.state.kinds.reducing import ReducingKind
 from rheos.core.state.kinds.value import ValueKind
 
 KINDS: dict[type[StateDeclaration], DeclaredKind[Any]] = {
@@ -53,10 +52,8 @@ def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
 
     Raises SchemaError if the declared type cannot be stored.
     """
-    kind, scope = kind_of(declared), backend.scope
-    if declared.ttl is None:
-        return kind.handle(declared, backend, scope)
-    return kind.expiring_handle(declared, backend, scope, Expiry(declared.ttl, scope))
+    expiry = None if declared.ttl is None else Expiry(declared.ttl, backend.scope)
+    return kind_of(declared).handle(declared, backend, expiry)
 
 
 def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:

@@ -1,17 +1,21 @@
-"""State that values are added to: what is kept is one value per key, with all that was added in it."""
+"""ReducingState and AggregatingState: state that values are added to, one value per key.
+
+A ReducingState combines values two by two into one of their own type. An AggregatingState adds values
+to an accumulator, of which a result is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-
-class KeptValue(Protocol):
-    """The handle of a value without a default, which may expire. None means that there is no value."""
-
-    value: Any
-
-    def clear(self) -> None: ...
+from rheos.core.graph.state import AggregatingState, ReducingState
+from rheos.core.protocol.shapes import Holds
+from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.expiry import Expiry
+from rheos.core.state.kinds.expiring import ExpiringValueHandle
+from rheos.core.state.kinds.kind import DeclaredKind
+from rheos.core.state.kinds.value import ValueHandle, value_handle
 
 
 class CombiningHandle:
@@ -21,13 +25,13 @@ class CombiningHandle:
 
     def __init__(
         self,
-        cell: KeptValue,
+        cell: ValueHandle | ExpiringValueHandle,
         first: Callable[[Any], Any],
         combine: Callable[[Any, Any], Any],
         shown: Callable[[Any], Any],
     ) -> None:
-        """`first` makes what is kept of the first value, `combine` that of what is kept and another
-        one, and `shown` what is read of it."""
+        """`cell` keeps a value without a default. `first` makes the kept value of the first value,
+        `combine` that of the kept value and another one, and `shown` makes what is read of it."""
         self._cell = cell
         self._first = first
         self._combine = combine
@@ -50,3 +54,40 @@ class CombiningHandle:
 
     def __repr__(self) -> str:
         return f"{self.value!r}"
+
+
+class ReducingKind(DeclaredKind[ReducingState[Any]]):
+    holds = Holds.VALUE
+
+    def types(self, declared: ReducingState[Any]) -> tuple[Any, ...]:
+        return (declared.type,)
+
+    def handle(
+        self, declared: ReducingState[Any], stores: KeyedStateBackend, expiry: Expiry | None
+    ) -> CombiningHandle:
+        return CombiningHandle(value_handle(declared, stores, expiry), _same, declared.reduce, _same)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class AggregatingKind(DeclaredKind[AggregatingState[Any]]):
+    holds = Holds.VALUE
+
+    def types(self, declared: AggregatingState[Any]) -> tuple[Any, ...]:
+        return (declared.type,)
+
+    def handle(
+        self, declared: AggregatingState[Any], stores: KeyedStateBackend, expiry: Expiry | None
+    ) -> CombiningHandle:
+        function = declared.function
+
+        def first(record: Any) -> Any:
+            return function.add(record, function.create_accumulator())
+
+        def combine(accumulator: Any, record: Any) -> Any:
+            return function.add(record, accumulator)
+
+        cell = value_handle(declared, stores, expiry)
+        return CombiningHandle(cell, first, combine, function.get_result)

@@ -14,7 +14,6 @@ from rheos.core.graph.state import StateDeclaration
 from rheos.core.protocol.shapes import Holds
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
-from rheos.core.state.scope import KeyScope
 
 D = TypeVar("D", bound=StateDeclaration)
 
@@ -33,16 +32,10 @@ class DeclaredKind(ABC, Generic[D]):
         its values. From them it is encoded, and compared when the program changes."""
 
     @abstractmethod
-    def handle(self, declared: D, stores: KeyedStateBackend, scope: KeyScope) -> Any:
+    def handle(self, declared: D, stores: KeyedStateBackend, expiry: Expiry | None) -> Any:
         """Return the handle that replaces the declaration in the user's function. It uses the store of
-        the declaration's name, with the kind's form and types, at the scope's key.
+        the declaration's name, with the kind's form and types, at the key of the stores' scope.
 
-        Called once in each subtask, before anything is restored. Raises SchemaError if the declared
-        types cannot be stored."""
-
-    def expiring_handle(
-        self, declared: D, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
-    ) -> Any:
-        """`handle`, where the declaration has a time to live: its store is made with the expiry, and
-        what is gone by it is not shown. Of kinds whose declarations take one."""
-        raise NotImplementedError(f"{declared.kind} state does not expire")
+        Called once in each subtask, before anything is restored. If the declaration has a time to
+        live, the store is created with the `expiry`, and the handle does not show expired entries.
+        Raises SchemaError if the declared types cannot be stored."""

@@ -77,15 +77,8 @@ class ListKind(DeclaredKind[ListState[Any]]):
         return (declared.type,)
 
     def handle(
-        self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope
-    ) -> ListHandle:
-        store = stores.lists(declared.name, declared.type)
+        self, declared: ListState[Any], stores: KeyedStateBackend, expiry: Expiry | None
+    ) -> ListHandle | ExpiringListHandle:
+        scope, store = stores.scope, stores.lists(declared.name, declared.type, expiry)
         stores.watch(store, scope.limit(KeyContents.ELEMENTS))
-        return ListHandle(store, scope)
-
-    def expiring_handle(
-        self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
-    ) -> ExpiringListHandle:
-        store = stores.lists(declared.name, declared.type, expiry)
-        stores.watch(store, scope.limit(KeyContents.ELEMENTS))
-        return ExpiringListHandle(store, scope, expiry)
+        return ListHandle(store, scope) if expiry is None else ExpiringListHandle(store, scope, expiry)

@@ -159,15 +159,11 @@ class MapKind(DeclaredKind[MapState[Any, Any]]):
         return (declared.key_type, declared.value_type)
 
     def handle(
-        self, declared: MapState[Any, Any], stores: KeyedStateBackend, scope: KeyScope
-    ) -> MapHandle:
-        store = stores.maps(declared.name, declared.key_type, declared.value_type)
-        stores.watch(store, scope.limit(KeyContents.ENTRIES))
-        return (InMemoryMapHandle if store.in_memory else MapHandle)(store, scope)
-
-    def expiring_handle(
-        self, declared: MapState[Any, Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
-    ) -> ExpiringMapHandle:
+        self, declared: MapState[Any, Any], stores: KeyedStateBackend, expiry: Expiry | None
+    ) -> MapHandle | ExpiringMapHandle:
+        scope = stores.scope
         store = stores.maps(declared.name, declared.key_type, declared.value_type, expiry)
         stores.watch(store, scope.limit(KeyContents.ENTRIES))
-        return ExpiringMapHandle(store, scope, expiry)
+        if expiry is not None:
+            return ExpiringMapHandle(store, scope, expiry)
+        return (InMemoryMapHandle if store.in_memory else MapHandle)(store, scope)

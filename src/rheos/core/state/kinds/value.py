@@ -95,27 +95,17 @@ class MutableValueHandle(ValueHandle):
         return found
 
 
-def value(
-    name: str, declared: Any, stores: KeyedStateBackend, scope: KeyScope, default: Any = None
-) -> ValueHandle:
-    """The handle of one value per key, of a declared type. Raises SchemaError."""
-    store = stores.values(name, declared)
+def value_handle(
+    declared: Any, stores: KeyedStateBackend, expiry: Expiry | None, default: Any = None
+) -> ValueHandle | ExpiringValueHandle:
+    """Return the handle of one value per key, of the declared type. Raises SchemaError."""
+    store = stores.values(declared.name, declared.type, expiry)
+    if expiry is not None:
+        return ExpiringValueHandle(store, stores.scope, expiry, default)
     make: type[ValueHandle] = MutableValueHandle
     if store.codec.immutable:
         make = InMemoryValueHandle if store.in_memory else ValueHandle
-    return make(store, scope, default)
-
-
-def expiring_value(
-    name: str,
-    declared: Any,
-    stores: KeyedStateBackend,
-    scope: KeyScope,
-    expiry: Expiry,
-    default: Any = None,
-) -> ExpiringValueHandle:
-    """As `value`, of one that expires."""
-    return ExpiringValueHandle(stores.values(name, declared, expiry), scope, expiry, default)
+    return make(store, stores.scope, default)
 
 
 class ValueKind(DeclaredKind[ValueState[Any]]):
@@ -125,11 +115,6 @@ class ValueKind(DeclaredKind[ValueState[Any]]):
         return (declared.type,)
 
     def handle(
-        self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope
-    ) -> ValueHandle:
-        return value(declared.name, declared.type, stores, scope, declared.default)
-
-    def expiring_handle(
-        self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
-    ) -> ExpiringValueHandle:
-        return expiring_value(declared.name, declared.type, stores, scope, expiry, declared.default)
+        self, declared: ValueState[Any], stores: KeyedStateBackend, expiry: Expiry | None
+    ) -> ValueHandle | ExpiringValueHandle:
+        return value_handle(declared, stores, expiry, declared.default)

@@ -6,9 +6,10 @@ into a segment behind those that are stored, an entry of a map is put by itself.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence, Sized
+from typing import Any, TypeVar
 
 from rheos.core.errors import StateAccessError
 from rheos.core.state.codec import ValueCodec
@@ -89,6 +90,38 @@ class RocksValueTable(CachedTable[Any]):
                 self.remove(key)
 
 
+E = TypeVar("E", bound=Sized)
+
+
+class _ItemsTable(CachedTable[E]):
+    """Entries of several items, to which handles add without a call of the table."""
+
+    @property
+    def values(self) -> dict[Key, Any]:
+        return self.young
+
+    @abstractmethod
+    def enter(self, key: Key) -> E:
+        """Return the entry of a key that is not among the young ones, and add it there."""
+
+    def _entry(self, key: Key) -> E:
+        entry = self.young.get(key)
+        return self.enter(key) if entry is None else entry
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Count what handles have added since the last call."""
+
+    def weight(self) -> int:
+        self._settle()
+        return super().weight()
+
+    def rotate(self, most_items: int) -> None:
+        for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
+            del self.young[key]
+        super().rotate(most_items)
+
+
 class ListEntry(list[Any]):
     """A list where it is whole, or else its end: the elements that are not stored yet."""
 
@@ -106,7 +139,7 @@ class ListEntry(list[Any]):
         """How many of the elements the table has counted as being in memory."""
 
 
-class RocksListTable(CachedTable[ListEntry]):
+class RocksListTable(_ItemsTable[ListEntry]):
     """A list in segments of what was appended between two writes."""
 
     form = EntryForm.LIST
@@ -128,10 +161,6 @@ class RocksListTable(CachedTable[ListEntry]):
         self.appended: set[Key] = set()
         """Since the last look (`_settle`)."""
 
-    @property
-    def values(self) -> dict[Key, list[Any]]:
-        return self.young  # type: ignore[return-value]
-
     def enter(self, key: Key) -> ListEntry:
         entry = self.old.get(key)
         if entry is None:
@@ -144,14 +173,6 @@ class RocksListTable(CachedTable[ListEntry]):
     def _count(self, entry: ListEntry) -> None:
         self.added += len(entry) - entry.counted
         entry.counted = len(entry)
-
-    def _entry(self, key: Key) -> ListEntry:
-        entry = self.young.get(key)
-        return self.enter(key) if entry is None else entry
-
-    def weight(self) -> int:
-        self._settle()
-        return super().weight()
 
     def _settle(self) -> None:
         for key in self.appended:
@@ -246,11 +267,6 @@ class RocksListTable(CachedTable[ListEntry]):
                 if len(living) < len(entry):
                     self.replace(key, living)
 
-    def rotate(self, most_items: int) -> None:
-        for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
-            del self.young[key]
-        super().rotate(most_items)
-
 
 class MapEntry(dict[Any, Any]):
     """What is known of a map: by item, its value, or ABSENT. A whole one has no ABSENT."""
@@ -266,7 +282,7 @@ class MapEntry(dict[Any, Any]):
         """Whatever is stored is to be deleted, before what has changed is written."""
 
 
-class RocksMapTable(CachedTable[MapEntry]):
+class RocksMapTable(_ItemsTable[MapEntry]):
     """A dict by single entries."""
 
     form = EntryForm.MAP
@@ -282,10 +298,6 @@ class RocksMapTable(CachedTable[MapEntry]):
         self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
         """Since the last look (`_settle`)."""
 
-    @property
-    def values(self) -> dict[Key, dict[Any, Any]]:
-        return self.young  # type: ignore[return-value]
-
     def enter(self, key: Key) -> MapEntry:
         entry = self.old.get(key)
         if entry is None:
@@ -293,10 +305,6 @@ class RocksMapTable(CachedTable[MapEntry]):
         self.young[key] = entry
         self.added += len(entry)
         return entry
-
-    def _entry(self, key: Key) -> MapEntry:
-        entry = self.young.get(key)
-        return self.enter(key) if entry is None else entry
 
     def fetch(self, key: Key, item: Any) -> Any:
         entry = self.young.get(key)
@@ -337,10 +345,6 @@ class RocksMapTable(CachedTable[MapEntry]):
                 del entry[item]
             entry.whole = True
         return entry
-
-    def weight(self) -> int:
-        self._settle()
-        return super().weight()
 
     def _settle(self) -> None:
         for key, items in self.changed.items():
@@ -418,8 +422,3 @@ class RocksMapTable(CachedTable[MapEntry]):
                 batch.delete(place)
             elif pair is not MISSING and pair is not ABSENT and pair[0] <= gone_ms:
                 self.remove(key, item)
-
-    def rotate(self, most_items: int) -> None:
-        for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
-            del self.young[key]
-        super().rotate(most_items)
