@@ -16,7 +16,7 @@ from rheos.core.operators.source_split import SPLITS
 from rheos.core.protocol.control import SplitsFound
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import Attempt, OperatorId
-from rheos.core.task.discovered_splits import DiscoveredSplits
+from rheos.core.task.source_reports import DiscoveredSplits
 from tests.core.operators.test_source import BOUNDED, Script, operator, saved
 
 

@@ -26,7 +26,6 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transport
 from rheos.core.protocol.state_config import StateConfig
-from rheos.core.task.caught_up_reports import CaughtUpReporter
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.checkpoints import SubtaskCheckpoints
 from rheos.core.task.closing import close_each
@@ -34,13 +33,16 @@ from rheos.core.task.commits import Committing
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.deadlines import earlier
-from rheos.core.task.discovered_splits import DiscoveredSplits
-from rheos.core.task.drift import DriftReporter
 from rheos.core.task.input_chain import InputChain
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.pacing import pacing
 from rheos.core.task.slot_metrics import ProcessReadings, slot_readings
-from rheos.core.task.source_phases import PhaseReporter
+from rheos.core.task.source_reports import (
+    CaughtUpReporter,
+    DiscoveredSplits,
+    DriftReporter,
+    PhaseReporter,
+)
 from rheos.core.task.traffic import Ran, TimeSpent
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import Wiring, open_chain, restore_in_flight

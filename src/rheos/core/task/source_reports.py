@@ -1,0 +1,164 @@
+"""What a slot reports of its sources, and what it passes on to them while the job runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from rheos.core.errors import TransportError
+from rheos.core.operators.contract import Operator
+from rheos.core.operators.source import SourceOperator
+from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
+from rheos.core.protocol.control import (
+    Align,
+    CaughtUp,
+    OpenPhase,
+    PhaseRead,
+    Reached,
+    SplitsFound,
+    SplitsTaken,
+    ToMaster,
+)
+from rheos.core.protocol.ids import Attempt, OperatorId
+
+
+class SourceReporter(ABC):
+    """Reports about some sources of one slot, whose operators are open."""
+
+    def __init__(
+        self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
+    ) -> None:
+        self._attempt = attempt
+        self._subtask = subtask
+        self._sources = {
+            id: operator
+            for id, operator in operators.items()
+            if isinstance(operator, SourceOperator) and self._reports_of(operator)
+        }
+        self.watches = bool(self._sources)
+
+    @staticmethod
+    @abstractmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        """Return whether the source has something to report."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[ToMaster]:
+        """Return the news since the last call."""
+
+
+class CaughtUpReporter(SourceReporter):
+    """Reports the sources of a run as of now that have returned all of their rows."""
+
+    @staticmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        return source.until_now
+
+    def poll(self) -> list[CaughtUp]:
+        news = [id for id, source in self._sources.items() if source.has_caught_up()]
+        for id in news:
+            del self._sources[id]
+        return [CaughtUp(attempt=self._attempt, subtask=self._subtask, operator=id) for id in news]
+
+
+class PhaseReporter(SourceReporter):
+    """Reports the phases of splits that are read, and opens those that may be. Other subtasks have to
+    reach a later phase, too."""
+
+    def __init__(
+        self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
+    ) -> None:
+        super().__init__(attempt, subtask, operators)
+        self._reported: dict[OperatorId, int] = {}
+
+    @staticmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        return source.waits_for_others
+
+    def opened(self, message: OpenPhase) -> None:
+        if message.operator in self._sources:
+            self._sources[message.operator].open_phase(message.phase)
+
+    def poll(self) -> list[PhaseRead]:
+        news = []
+        for id, source in self._sources.items():
+            phase = source.reached_phase()
+            if phase > self._reported.get(id, 0):
+                self._reported[id] = phase
+                news.append(
+                    PhaseRead(attempt=self._attempt, subtask=self._subtask, operator=id, phase=phase)
+                )
+        return news
+
+
+class DriftReporter(SourceReporter):
+    """Reports the event time of the slowest splits, from time to time, and passes on that of all
+    subtasks."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        subtask: int,
+        operators: Mapping[OperatorId, Operator],
+        now_us: Callable[[], int],
+    ) -> None:
+        super().__init__(attempt, subtask, operators)
+        self._now_us = now_us
+        self._next_us = 0
+        self._reported: dict[OperatorId, int | None] = {}
+
+    @staticmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        return source.alignment is not None and source.ctx.parallelism > 1
+
+    def _alignment(self, id: OperatorId) -> SourceAlignment:
+        alignment = self._sources[id].alignment
+        assert alignment is not None
+        return alignment
+
+    def heard(self, message: Align) -> None:
+        if message.operator in self._sources:
+            self._alignment(message.operator).align(message.least_ms)
+
+    def poll(self) -> list[Reached]:
+        now_us = self._now_us()
+        if now_us < self._next_us:
+            return []
+        self._next_us = now_us + DRIFT_LOOK_US
+        news = []
+        attempt, subtask = self._attempt, self._subtask
+        for id in self._sources:
+            ms = self._alignment(id).reached_ms()
+            if ms != self._reported.get(id):
+                self._reported[id] = ms
+                news.append(Reached(attempt=attempt, subtask=subtask, operator=id, watermark_ms=ms))
+        return news
+
+
+class DiscoveredSplits:
+    """The splits that one slot was sent at run time, which it passes on to their sources."""
+
+    def __init__(self, subtask: int, operators: Mapping[OperatorId, Operator]) -> None:
+        self._subtask = subtask
+        self._operators = operators
+        self._taken: dict[OperatorId, int] = {}
+        """Number of splits that were sent, by source."""
+
+    def take(self, message: SplitsFound) -> SplitsTaken:
+        """Pass new splits to their source; ignore splits that were sent before. Raises TransportError
+        if some are missing: the subtasks would then disagree about who reads them (CP35). Raises
+        InputError, with the user's line, for a split that comes too late."""
+        taken = self._taken.get(message.operator, 0)
+        if message.before > taken:
+            raise TransportError(
+                f"splits {taken} to {message.before} of source {message.operator!r} have not come"
+            )
+        source = self._operators[message.operator]
+        assert isinstance(source, SourceOperator), "the driver watches sources"
+        source.found(message.splits[taken - message.before :])
+        source.gone(message.gone, whole=message.whole)
+        taken = max(taken, message.before + len(message.splits))
+        self._taken[message.operator] = taken
+        return SplitsTaken(
+            attempt=message.attempt, subtask=self._subtask, operator=message.operator, taken=taken
+        )
