@@ -24,9 +24,14 @@ Frozen: TypeAlias = Callable[[], pa.Array]
 class Cell(ABC):
     """A running aggregate over one column. Nulls are left out; no values at all give null."""
 
-    @abstractmethod
+    parts: Mapping[str, SlotArray]
+    """State by the names under which it is stored. A cell that keeps anything else implements `grow`,
+    `freeze` and `thaw` itself."""
+
     def grow(self, slots: int) -> None:
         """Make room for at least `slots` slots."""
+        for part in self.parts.values():
+            part.grow(slots)
 
     @abstractmethod
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
@@ -40,13 +45,14 @@ class Cell(ABC):
         """
         return None
 
-    @abstractmethod
     def freeze(self, at: At) -> dict[str, Frozen]:
-        """The state of these slots, by the name of its part, which nobody changes any more."""
+        """Return the state of these slots, by the names of its parts. Nobody changes it any more."""
+        return {name: part.freeze(at) for name, part in self.parts.items()}
 
-    @abstractmethod
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        """Puts frozen parts back, at these slots."""
+        """Put frozen parts back, at these slots."""
+        for name, part in self.parts.items():
+            part.thaw(slots, parts[name])
 
 
 class SlotArray:
@@ -67,39 +73,34 @@ class SlotArray:
         values = self.values[at].copy() if isinstance(at, slice) else self.values.take(at)
         return lambda: pa.array(values)
 
+    def thaw(self, slots: Ints, values: pa.Array) -> None:
+        """Put a frozen copy back, at these slots."""
+        self.values[slots] = values.to_numpy(zero_copy_only=False)
 
-class SeenKeys:
+
+class SeenKeys(SlotArray):
     """The keys that have had a non-null value."""
 
     def __init__(self) -> None:
-        self._seen = SlotArray(np.bool_, False)
-
-    def grow(self, slots: int) -> None:
-        self._seen.grow(slots)
+        super().__init__(np.bool_, False)
 
     def run(self, rows: Segments, column: pa.Array) -> npt.NDArray[np.bool_] | None:
         """Return, per sorted row, whether its key has had no value yet; None if every key has had
         one."""
         if column.null_count == 0:
-            self._seen.values[rows.slots] = True
+            self.values[rows.slots] = True
             return None
-        before = self._seen.values[rows.slots]
+        before = self.values[rows.slots]
         values = rows.gather(valid(column)).astype(np.int64)
         unseen = rows.int_sums(values, before.astype(np.int64)) == 0
-        self._seen.values[rows.slots] = ~unseen[rows.ends]
+        self.values[rows.slots] = ~unseen[rows.ends]
         return unseen if unseen.any() else None
 
     def add_few(self, slots: Sequence[int]) -> None:
         """Each of them has had a value."""
-        seen = self._seen.values
+        seen = self.values
         for slot in slots:
             seen[slot] = True
-
-    def freeze(self, at: At) -> Frozen:
-        return self._seen.freeze(at)
-
-    def thaw(self, slots: Ints, seen: pa.Array) -> None:
-        self._seen.values[slots] = seen.to_numpy(zero_copy_only=False)
 
 
 def whole_numbers(values: Sequence[int]) -> pa.Array:

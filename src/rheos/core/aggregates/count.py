@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, valid, whole_numbers
+from rheos.core.aggregates.cells import Cell, SlotArray, valid, whole_numbers
 from rheos.core.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Ints, Segments
@@ -74,9 +74,7 @@ class CountCell(Cell):
 
     def __init__(self) -> None:
         self._count = SlotArray(np.int64, 0)
-
-    def grow(self, slots: int) -> None:
-        self._count.grow(slots)
+        self.parts = {"count": self._count}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         return pa.array(rows.scatter(self.sorted_counts(rows, column)))
@@ -103,12 +101,6 @@ class CountCell(Cell):
             counts = rows.int_sums(rows.gather(valid(column)).astype(np.int64), carry)
         self._count.values[rows.slots] = counts[rows.ends]
         return counts
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return {"count": self._count.freeze(at)}
-
-    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._count.values[slots] = parts["count"].to_numpy()
 
 
 class CountFrame(FrameState):

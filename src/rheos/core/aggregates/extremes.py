@@ -117,10 +117,7 @@ class ExtremeCell(Cell):
             self._ufunc = np.maximum if greatest else np.minimum
         self._best = SlotArray(dtype, self._fill)
         self._seen = SeenKeys()
-
-    def grow(self, slots: int) -> None:
-        self._best.grow(slots)
-        self._seen.grow(slots)
+        self.parts = {"best": self._best, "seen": self._seen}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
@@ -129,9 +126,6 @@ class ExtremeCell(Cell):
         best = rows.accumulate(self._ufunc, values, self._best.values[rows.slots])
         self._best.values[rows.slots] = best[rows.ends]
         return placed(rows, best, unseen).view(self._kind)
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return {"best": self._best.freeze(at), "seen": self._seen.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._seen.thaw(slots, parts["seen"])

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.aggregates.cells import At, Cell, Frozen, floats, numbers, placed
+from rheos.core.aggregates.cells import Cell, floats, numbers, placed
 from rheos.core.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
 from rheos.core.aggregates.count import CountCell
 from rheos.core.aggregates.frames import FrameState
@@ -110,10 +110,7 @@ class MeanCell(Cell):
         self._sum_kind = summed_type(kind)
         self._units = RunningUnits()
         self._count = CountCell()
-
-    def grow(self, slots: int) -> None:
-        self._units.grow(slots)
-        self._count.grow(slots)
+        self.parts = {**self._units.parts, **self._count.parts}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         """Raises SumTooLarge."""
@@ -151,9 +148,6 @@ class MeanCell(Cell):
         counts = self._count.counts_of_few(slots)
         return floats([float(sum) / count for sum, count in zip(sums, counts, strict=True)])
 
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return self._units.freeze(at) | self._count.freeze(at)
-
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._units.thaw(slots, parts)
         self._count.thaw(slots, parts)
@@ -168,10 +162,7 @@ class FloatMeanCell(Cell):
     def __init__(self, kind: pa.DataType) -> None:
         self._sum = SumCell(kind)
         self._count = CountCell()
-
-    def grow(self, slots: int) -> None:
-        self._sum.grow(slots)
-        self._count.grow(slots)
+        self.parts = {**self._sum.parts, **self._count.parts}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
@@ -188,17 +179,13 @@ class FloatMeanCell(Cell):
         counts = self._count.counts_of_few(slots)
         return floats([sum / count for sum, count in zip(sums, counts, strict=True)])
 
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return self._sum.freeze(at) | self._count.freeze(at)
-
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         """Put frozen parts back. They may be those of `MeanCell`: a column of integers is one of floats
         in the changed program."""
         if "seen" not in parts:
             sums = pa.array(stored_units(parts).floats())
             parts = {**parts, "sum": sums, "seen": pc.greater(parts["count"], 0)}
-        self._sum.thaw(slots, parts)
-        self._count.thaw(slots, parts)
+        super().thaw(slots, parts)
 
 
 class MeanFrame(SumFrame):

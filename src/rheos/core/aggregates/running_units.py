@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.aggregates.cells import At, Frozen, SlotArray
+from rheos.core.aggregates.cells import SlotArray
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.aggregates.units import Mask, Units
 
@@ -24,12 +24,9 @@ class RunningUnits:
     def __init__(self) -> None:
         self.low = SlotArray(np.int64, 0)
         self._beyond = SlotArray(np.int64, 0)
+        self.parts = {"sum": self.low, "beyond": self._beyond}
         self._is_wide = False
         """Whether some sum has left 64 bits."""
-
-    def grow(self, slots: int) -> None:
-        self.low.grow(slots)
-        self._beyond.grow(slots)
 
     def run(self, rows: Segments, values: Units) -> tuple[Units, Mask | None]:
         """Adds sorted values. Returns the sums after each of them, and which do not fit 128 bits."""
@@ -57,9 +54,6 @@ class RunningUnits:
     def is_wide(self) -> bool:
         """Whether some sum may not fit 64 bits."""
         return self._is_wide
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return {"sum": self.low.freeze(at), "beyond": self._beyond.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         """State that an earlier version wrote has no second word."""

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import (
-    At,
     Cell,
-    Frozen,
     SeenKeys,
     SlotArray,
     floats,
@@ -120,10 +118,7 @@ class SumCell(Cell):
         self._dtype: Any = kind.to_pandas_dtype()
         self._sum = SlotArray(self._dtype, 0)
         self._seen = SeenKeys()
-
-    def grow(self, slots: int) -> None:
-        self._sum.grow(slots)
-        self._seen.grow(slots)
+        self.parts = {"sum": self._sum, "seen": self._seen}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
@@ -164,13 +159,6 @@ class SumCell(Cell):
         self._sum.values[rows.slots] = sums[rows.ends]
         return sums
 
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return {"sum": self._sum.freeze(at), "seen": self._seen.freeze(at)}
-
-    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._sum.values[slots] = parts["sum"].to_numpy()
-        self._seen.thaw(slots, parts["seen"])
-
 
 class DecimalSumCell(Cell):
     """The sum of decimals of one scale."""
@@ -180,10 +168,7 @@ class DecimalSumCell(Cell):
         self._kind = kind
         self._units = RunningUnits()
         self._seen = SeenKeys()
-
-    def grow(self, slots: int) -> None:
-        self._units.grow(slots)
-        self._seen.grow(slots)
+        self.parts = {**self._units.parts, "seen": self._seen}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         """Raises SumTooLarge."""
@@ -201,9 +186,6 @@ class DecimalSumCell(Cell):
         if outside.any():
             raise SumTooLarge(first_row(rows, outside), limit=limit_of(self._kind))
         return scattered(rows, sums).decimals(self._kind, none)
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return self._units.freeze(at) | {"seen": self._seen.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._units.thaw(slots, parts)

@@ -97,10 +97,12 @@ class SpreadCell(Cell):
         self._first = SlotArray(np.float64, 0.0)
         self._sum = SlotArray(np.float64, 0.0)
         self._squares = SlotArray(np.float64, 0.0)
-
-    def grow(self, slots: int) -> None:
-        for array in (self._count, self._first, self._sum, self._squares):
-            array.grow(slots)
+        self.parts = {
+            "count": self._count,
+            "first": self._first,
+            "sum": self._sum,
+            "squares": self._squares,
+        }
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
@@ -146,20 +148,8 @@ class SpreadCell(Cell):
             with np.errstate(all="ignore"):
                 return pa.array(self._value(counts, sums, squares))
 
-        return {
-            "count": self._count.freeze(at),
-            "first": self._first.freeze(at),
-            "sum": self._sum.freeze(at),
-            "squares": self._squares.freeze(at),
-            "value": value,
-            "known": lambda: pa.array(counts > self._ddof),
-        }
-
-    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._count.values[slots] = parts["count"].to_numpy()
-        self._first.values[slots] = parts["first"].to_numpy()
-        self._sum.values[slots] = parts["sum"].to_numpy()
-        self._squares.values[slots] = parts["squares"].to_numpy()
+        known = partial(pa.array, counts > self._ddof)
+        return super().freeze(at) | {"value": value, "known": known}
 
 
 class SpreadFrame(FrameState):

@@ -20,6 +20,23 @@ from rheos.core.protocol.durations import duration_ms as duration_ms
 from rheos.core.times import TimeColumn, Unit
 
 
+class _InMs:
+    """A property with a duration of its object, in ms."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def __get__(self, of: Any, kind: type) -> int:
+        return duration_ms(getattr(of, self._field))
+
+
+class _InMsOrNone(_InMs):
+    """A property with a duration of its object in ms, or None."""
+
+    def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
+        return None if getattr(of, self._field) is None else super().__get__(of, kind)
+
+
 class Window(ABC):
     """The user's description of windows over the rows of each key. Its string form is the user's code.
 
@@ -159,17 +176,13 @@ class Tumbling(_OnGrid):
             return None
         return CalendarCut.written(self.size, self.size, False, self.zone, self.offset)
 
-    @property
-    def size_ms(self) -> int:
-        return duration_ms(self.size)
+    size_ms = _InMs("size")
 
     @property
     def slide_ms(self) -> int:
         return self.size_ms
 
-    @property
-    def offset_ms(self) -> int:
-        return duration_ms(self.offset)
+    offset_ms = _InMs("offset")
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,17 +219,9 @@ class Sliding(_OnGrid):
             return None
         return CalendarCut.written(self.every, self.size, False, self.zone, self.offset)
 
-    @property
-    def size_ms(self) -> int:
-        return duration_ms(self.size)
-
-    @property
-    def slide_ms(self) -> int:
-        return duration_ms(self.every)
-
-    @property
-    def offset_ms(self) -> int:
-        return duration_ms(self.offset)
+    size_ms = _InMs("size")
+    slide_ms = _InMs("every")
+    offset_ms = _InMs("offset")
 
     def check(self) -> None:
         super().check()
@@ -269,17 +274,9 @@ class Cumulating(_ByCalendar):
             return None
         return CalendarCut.written(self.step, self.max, True, self.zone, self.offset)
 
-    @property
-    def size_ms(self) -> int:
-        return duration_ms(self.max)
-
-    @property
-    def step_ms(self) -> int:
-        return duration_ms(self.step)
-
-    @property
-    def offset_ms(self) -> int:
-        return duration_ms(self.offset)
+    size_ms = _InMs("max")
+    step_ms = _InMs("step")
+    offset_ms = _InMs("offset")
 
     @property
     def cut(self) -> Mapping[str, int | str]:
@@ -568,9 +565,7 @@ class Watermark:
         """
         return cls(None)
 
-    @property
-    def period_ms(self) -> int | None:
-        return None if self.period is None else duration_ms(self.period)
+    period_ms = _InMsOrNone("period")
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """The columns that it looks at."""
@@ -591,18 +586,7 @@ class Watermark:
         """The origin of event time, in words."""
         return "when a row is read" if self.on is None else self.on
 
-    @property
-    def bound_ms(self) -> int:
-        return duration_ms(self.bound)
-
-    @property
-    def idle_after_ms(self) -> int | None:
-        return None if self.idle_after is None else duration_ms(self.idle_after)
-
-    @property
-    def max_ahead_ms(self) -> int | None:
-        return None if self.max_ahead is None else duration_ms(self.max_ahead)
-
-    @property
-    def max_drift_ms(self) -> int | None:
-        return None if self.max_drift is None else duration_ms(self.max_drift)
+    bound_ms = _InMs("bound")
+    idle_after_ms = _InMsOrNone("idle_after")
+    max_ahead_ms = _InMsOrNone("max_ahead")
+    max_drift_ms = _InMsOrNone("max_drift")

@@ -43,14 +43,12 @@ from rheos.core.operators.contract import (
     Begun,
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     Parted,
     Restored,
-    RowOrder,
+    SplitSpec,
 )
 from rheos.core.operators.map import emitted
-from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import user_site
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import Batch
@@ -65,7 +63,7 @@ _WATCH_US = 100_000
 
 
 @dataclass(frozen=True)
-class AsyncMapSpec(OperatorSpec):
+class AsyncMapSpec(SplitSpec):
     """An `async def` function, or an AsyncFunction."""
 
     fn: Any
@@ -93,12 +91,6 @@ class AsyncMapSpec(OperatorSpec):
         return (
             f"{self.order}, {self.capacity} calls at a time, each within {self.timeout_ms / 1000:g} s"
         )
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
-
-    def origin(self) -> Origin:
-        return OneRow()
 
     def differs_elsewhere(self) -> Sequence[str]:
         return (ASKS_OUTSIDE,)

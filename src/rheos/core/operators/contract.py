@@ -377,6 +377,14 @@ class RowSpec(OperatorSpec):
         return OneRow()
 
 
+class SplitSpec(RowSpec):
+    """An operator that makes its output of each input row by itself, or of rows that it orders by event
+    time. Only the order within a split affects the output."""
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_SPLIT
+
+
 class KeySpec(OperatorSpec):
     """An operator that makes its output of all rows of a key, or of a stream without keys, in the order
     of their arrival."""

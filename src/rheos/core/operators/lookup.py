@@ -53,13 +53,11 @@ from rheos.core.operators.contract import (
     Begun,
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     Restored,
-    RowOrder,
+    SplitSpec,
 )
 from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
-from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import read_column
 from rheos.core.redaction import redacted
@@ -68,7 +66,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class LookupSpec(OperatorSpec):
+class LookupSpec(SplitSpec):
     """A lookup of rows by key in an external system."""
 
     lookup: Lookup
@@ -96,12 +94,6 @@ class LookupSpec(OperatorSpec):
 
     def summary(self) -> str:
         return redacted(f"{self.how}, by {', '.join(self.on)}: {self.lookup.describe()}")
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
-
-    def origin(self) -> Origin:
-        return OneRow()
 
     def differs_elsewhere(self) -> Sequence[str]:
         return (ASKS_OUTSIDE,)

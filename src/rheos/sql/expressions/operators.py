@@ -37,6 +37,13 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
     return compiler.cast(left, first), compiler.cast(right, last)
 
 
+def _of_one_type(compiler: Compiler, left: Typed, right: Typed) -> tuple[pl.Expr, pl.Expr, pl.DataType]:
+    """Return both operands in their common type, and the type."""
+    kind = types.common(left.type, right.type)
+    assert kind is not None
+    return compiler.cast(left, kind).expr, compiler.cast(right, kind).expr, kind
+
+
 # --- plus and minus -----------------------------------------------------------------------------------
 
 
@@ -56,9 +63,7 @@ def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
     found = _of_decimals(node, left, right, compute, decimal_types.of_sum)
     if found is not None:
         return found
-    kind = types.common(left.type, right.type)
-    assert kind is not None
-    one, other = compiler.cast(left, kind).expr, compiler.cast(right, kind).expr
+    one, other, kind = _of_one_type(compiler, left, right)
     made = compute(one, other)
     if types.is_floating(kind) and isinstance(node, exp.Add) and 0 in (left.constant, right.constant):
         # Polars leaves out what adds 0; -0.0 becomes 0.0 by it.
@@ -152,10 +157,8 @@ def mul(compiler: Compiler, node: exp.Mul) -> Typed:
     found = _of_decimals(node, left, right, operator.mul, decimal_types.of_product)
     if found is not None:
         return found
-    kind = types.common(left.type, right.type)
-    assert kind is not None
-    one, other = compiler.cast(left, kind), compiler.cast(right, kind)
-    return Typed(one.expr * other.expr, kind, node)
+    one, other, kind = _of_one_type(compiler, left, right)
+    return Typed(one * other, kind, node)
 
 
 @computes(exp.Div)
@@ -192,9 +195,7 @@ def mod(compiler: Compiler, node: exp.Mod) -> Typed:
     found = _of_decimals(node, left, right, operator.mod, decimal_types.of_remainder)
     if found is not None:
         return found
-    kind = types.common(left.type, right.type)
-    assert kind is not None
-    one, other = (compiler.cast(each, kind).expr for each in (left, right))
+    one, other, kind = _of_one_type(compiler, left, right)
     if types.is_floating(kind):
         return Typed(pl.when(other != 0).then(of_columns(remainder, [one, other], kind)), kind, node)
     # The result has the sign of the dividend; in Polars it has that of the divisor.
@@ -222,9 +223,7 @@ _BITS: dict[type[exp.Expr], Any] = {
 @computes(*_BITS)
 def bits(compiler: Compiler, node: exp.Expr) -> Typed:
     left, right = _wholes(compiler, node, "an operation on bits")
-    kind = types.common(left.type, right.type)
-    assert kind is not None
-    one, other = (compiler.cast(each, kind).expr for each in (left, right))
+    one, other, kind = _of_one_type(compiler, left, right)
     return Typed(_BITS[type(node)](one, other), kind, node)
 
 

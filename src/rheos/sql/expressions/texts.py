@@ -77,19 +77,10 @@ def _trimmed(text: pl.Expr, signs: pl.Expr, side: str) -> pl.Expr:
     return pl.when(signs.is_not_null()).then(made)
 
 
-@computes(exp.Concat)
-def concat(compiler: Compiler, node: exp.Concat) -> Typed:
-    compiler.sql.only(node, ("expressions", "safe", "coalesce"))
-    return _joined(compiler, node, node.expressions)
-
-
-@computes(exp.DPipe)
-def pipes(compiler: Compiler, node: exp.DPipe) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "safe"))
-    return _joined(compiler, node, [node.this, node.expression])
-
-
-def _joined(compiler: Compiler, node: exp.Expr, parts: list[exp.Expr]) -> Typed:
+@computes(exp.Concat, exp.DPipe)
+def concat(compiler: Compiler, node: exp.Concat | exp.DPipe) -> Typed:
+    compiler.sql.only(node, ("expressions", "this", "expression", "safe", "coalesce"))
+    parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
     # Other values are converted to strings, as in Spark.
     texts = [compiler.cast(compiler.compile(each), types.TEXT).expr for each in parts]
     return Typed(pl.concat_str(texts), types.TEXT, node)

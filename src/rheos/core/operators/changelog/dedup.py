@@ -32,7 +32,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -41,7 +41,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
+from rheos.core.aggregates.cells import Cell, SlotArray
 from rheos.core.aggregates.contract import Agg, Running, State
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.graph.changelog import INSERT, OP, UPDATE_AFTER
@@ -49,16 +49,15 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
-    OperatorSpec,
     Out,
     PortType,
     Restored,
     RowOrder,
+    SplitSpec,
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.late import LATE, emit_late
-from rheos.core.operators.origins import OneRow, Origin
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_disk import DiskRunningState
@@ -82,7 +81,7 @@ _FEWEST = 1 << 10
 
 
 @dataclass(frozen=True)
-class DedupSpec(OperatorSpec):
+class DedupSpec(SplitSpec):
     keep: Keep
     within_ms: int | None
     by_time: bool
@@ -112,9 +111,6 @@ class DedupSpec(OperatorSpec):
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_SPLIT if self.by_time else RowOrder.OF_ARRIVAL
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 class DedupOperator(RunningStateOperator):
@@ -237,15 +233,7 @@ class _TimeCell(Cell):
     def __init__(self, within: int) -> None:
         self._within = within
         self._until = SlotArray(np.int64, _NEVER)
-
-    def grow(self, slots: int) -> None:
-        self._until.grow(slots)
-
-    def freeze(self, at: At) -> dict[str, Frozen]:
-        return {"best": self._until.freeze(at)}
-
-    def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._until.values[slots] = parts["best"].to_numpy()
+        self.parts = {"best": self._until}
 
     def _after(self, times: Ints) -> Ints:
         """Return the ends of the span `within` after these times."""

@@ -34,8 +34,7 @@ from rheos.core.errors import InputError
 from rheos.core.graph.changelog import MESSAGE, OP, REJECTED, TOMBSTONE, TRUNCATE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import table_columns
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowOrder
-from rheos.core.operators.origins import OneRow, Origin
+from rheos.core.operators.contract import Operator, OperatorContext, Out, SplitSpec
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.state.key_groups import groups_of_columns
@@ -46,7 +45,7 @@ _MARKS = pa.array([TRUNCATE, MESSAGE, TOMBSTONE])
 
 
 @dataclass(frozen=True)
-class TruncationSpec(OperatorSpec):
+class TruncationSpec(SplitSpec):
     key: tuple[str, ...]
     """Primary key of the table."""
     part: str
@@ -62,12 +61,6 @@ class TruncationSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"in {PARTS} parts by {', '.join(self.key)}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
-
-    def origin(self) -> Origin:
-        return OneRow()
 
 
 class TruncationOperator(Operator):

@@ -48,7 +48,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.functions import CoGroupFunction
-from rheos.core.operators.contract import OperatorContext, Out, RowOrder
+from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.joins.windowed import BothSidesSpec, late_sides
@@ -74,9 +74,6 @@ class CoGroupSpec(BothSidesSpec):
 
     def summary(self) -> str:
         return str(self.window)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         if getattr(self.window, "time", None) == "processing_time":

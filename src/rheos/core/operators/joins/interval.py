@@ -51,15 +51,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.side import JoinSide
@@ -90,7 +82,7 @@ SPARE_KEYS = 1 << 18
 
 
 @dataclass(frozen=True)
-class IntervalJoinSpec(OperatorSpec):
+class IntervalJoinSpec(SplitSpec):
     """A join of rows by key and by the distance of their times."""
 
     lower_ms: int
@@ -115,9 +107,6 @@ class IntervalJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"{self.how}, from {self.lower_ms} to {self.upper_ms} ms"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         lower_ms, upper_ms = self.lower_ms, self.upper_ms

@@ -51,15 +51,7 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.buffered_rows import BufferedRows
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
 from rheos.core.operators.joins.versions import Versions
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
@@ -82,7 +74,7 @@ VERSIONS = "versions"
 
 
 @dataclass(frozen=True)
-class TemporalJoinSpec(OperatorSpec):
+class TemporalJoinSpec(SplitSpec):
     """A join of rows with the version that was valid at their time."""
 
     how: str
@@ -107,9 +99,6 @@ class TemporalJoinSpec(OperatorSpec):
 
     def summary(self) -> str:
         return self.how
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         return PairOfRows(self.columns, lambda left, right, window: right <= left, newest=True)

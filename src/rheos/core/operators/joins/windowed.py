@@ -52,15 +52,7 @@ import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Window
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
@@ -85,7 +77,7 @@ _TIME = pa.timestamp("ms", "UTC")
 
 
 @dataclass(frozen=True)
-class BothSidesSpec(OperatorSpec):
+class BothSidesSpec(SplitSpec):
     """Windows over the rows of two streams."""
 
     window: Window
@@ -126,9 +118,6 @@ class WindowJoinSpec(BothSidesSpec):
 
     def summary(self) -> str:
         return f"{self.how}, {self.window}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         return PairOfRows(self.columns, _in_one_window)

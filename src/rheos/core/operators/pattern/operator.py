@@ -50,15 +50,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.graph.patterns import PatternTree
-from rheos.core.operators.contract import (
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    Restored,
-    RowOrder,
-)
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.origins import Origin, RowsOfMatch
 from rheos.core.operators.pattern.automaton import EVERY, compiled
@@ -88,7 +80,7 @@ were left the last time; and as many keys."""
 
 
 @dataclass(frozen=True)
-class PatternSpec(OperatorSpec):
+class PatternSpec(SplitSpec):
     """Rows of a key that form a pattern."""
 
     pattern: PatternTree
@@ -112,9 +104,6 @@ class PatternSpec(OperatorSpec):
 
     def summary(self) -> str:
         return str(self.pattern)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         return RowsOfMatch()

@@ -13,15 +13,7 @@ from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_aggregates, spell_record
 from rheos.core.graph.types import without
 from rheos.core.graph.windows import Window
-from rheos.core.operators.contract import (
-    Needed,
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Phases,
-    PortType,
-    RowOrder,
-)
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, Phases, PortType, SplitSpec
 from rheos.core.operators.origins import Origin, RowsOfKey, RowsOfWindow
 from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import FixedWindows, MergingWindows
@@ -37,7 +29,7 @@ from rheos.core.protocol.shapes import StateShape
 
 
 @dataclass(frozen=True)
-class WindowSpec(OperatorSpec):
+class WindowSpec(SplitSpec):
     """Windows over a keyed stream: built-in aggregates, or a process function over the elements."""
 
     kind: ClassVar[str] = "window"
@@ -107,9 +99,6 @@ class WindowSpec(OperatorSpec):
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         return columns if tag == MAIN else without(columns, gone)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         if getattr(self.window, "time", None) == "processing_time":

@@ -36,16 +36,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.count import ROWS
-from rheos.core.operators.contract import (
-    Needed,
-    Operator,
-    OperatorContext,
-    OperatorSpec,
-    Out,
-    PortType,
-    RowOrder,
-)
-from rheos.core.operators.origins import OneRow, Origin, RowsOfWindow
+from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, PortType, SplitSpec
+from rheos.core.operators.origins import Origin, RowsOfWindow
 from rheos.core.operators.window.contract import Assigned, FixedWindows
 from rheos.core.operators.window.frames import empty_frame, frame_of, paned
 from rheos.core.operators.window.kinds import windows_of
@@ -72,7 +64,7 @@ def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:
 
 
 @dataclass(frozen=True)
-class WindowCombineSpec(OperatorSpec):
+class WindowCombineSpec(SplitSpec):
     """The first phase: rows in, partials out."""
 
     kind: ClassVar[str] = "combine"
@@ -90,15 +82,9 @@ class WindowCombineSpec(OperatorSpec):
         read = {name for agg in self.windows.aggregates.values() for name in agg.columns}
         return frozenset({self.key, *read}).intersection(columns.names)
 
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
-
-    def origin(self) -> Origin:
-        return OneRow()
-
 
 @dataclass(frozen=True)
-class MergedWindowSpec(OperatorSpec):
+class MergedWindowSpec(SplitSpec):
     """The second phase: partials in, the results of the windows out. Its state is that of windows over
     the rows themselves."""
 
@@ -116,9 +102,6 @@ class MergedWindowSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return window_states(self.windows, self.rows)
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         return RowsOfWindow(self.windows.lateness_ms, of_partials=True)
