@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from rheos.core.errors import ProgramError
 
 Features = Mapping[str, Any]
@@ -61,3 +63,8 @@ def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
             hint="list them: rh.ml.learn(..., classes=[0, 1])",
         )
     return PartialFitLearner(classes)
+
+
+def plain(value: Any) -> Any:
+    """Numpy's scalars as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

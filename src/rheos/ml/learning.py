@@ -10,9 +10,8 @@ from rheos.api.streams import DataStream
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.site import call_site, located
 from rheos.ml.feature_columns import check_column, check_features, with_result
-from rheos.ml.learners import Learner, learner_of
+from rheos.ml.learners import Learner, learner_of, plain
 from rheos.ml.states import with_state
-from rheos.ml.values import plain
 
 
 class _Learns(KeyedProcessFunction):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rheos.core.operators.source_pauses import Pauses
+from rheos.core.operators.source_progress import Pauses
 
 
 def test_the_pause_that_runs_is_not_the_longest_yet() -> None:

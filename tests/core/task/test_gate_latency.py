@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rheos.core.task.gate_latency import GateLatency
+from rheos.core.task.latency import GateLatency
 
 
 def batch() -> pa.RecordBatch:

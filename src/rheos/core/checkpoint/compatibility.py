@@ -15,7 +15,7 @@ from typing import assert_never
 
 from rheos.core.checkpoint.column_changes import wider_column, wider_number
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.checkpoint.type_changes import Change, changes, described, found_by
+from rheos.core.checkpoint.type_changes import Change, changes, column_changes, described, found_by
 from rheos.core.checkpoint.type_changes import Verdict as Verdict
 from rheos.core.errors import CheckpointError, Site
 from rheos.core.protocol.ids import OperatorId
@@ -518,15 +518,9 @@ def _fields(
     gained: Callable[[FieldShape], Change],
     wider: Callable[[str, str], bool],
 ) -> list[Change]:
-    """The differences of columnar state, column by column."""
-    before = {field.name: field.type.name for field in old.fields}
-    after = {field.name: field.type.name for field in new.fields}
-    found = []
-    for name, kind in before.items():
-        if name not in after:
-            found.append(Change(name, Verdict.DROPPED, "the program no longer has it"))
-        elif kind != after[name]:
-            fits = wider(kind, after[name])
-            text = f"{kind} is read as {after[name]}" if fits else f"was {kind}, is {after[name]}"
-            found.append(Change(name, Verdict.MIGRATES if fits else Verdict.UNREADABLE, text))
-    return found + [gained(field) for field in new.fields if field.name not in before]
+    """Return the differences of columnar state, column by column."""
+
+    def gone(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.DROPPED, "the program no longer has it")
+
+    return column_changes(old, new, gone, gained, wider)

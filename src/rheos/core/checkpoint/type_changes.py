@@ -6,7 +6,7 @@ type that is declared now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -233,26 +233,38 @@ def _records(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     return found
 
 
+def column_changes(
+    old: TypeShape,
+    new: TypeShape,
+    gone: Callable[[FieldShape], Change],
+    gained: Callable[[FieldShape], Change],
+    wider: Callable[[str, str], bool],
+    path: str = "",
+) -> list[Change]:
+    """Return the differences of rows, column by column. `wider` tells whether a type of columns can be
+    read as another."""
+    before, after = ({field.name: field for field in shape.fields} for shape in (old, new))
+    found = []
+    for name, field in before.items():
+        if name not in after:
+            found.append(gone(field))
+        elif (was := field.type.name) != (now := after[name].type.name):
+            fits = wider(was, now)
+            text = f"{was} is read as {now}" if fits else f"was {was}, is {now}"
+            verdict = Verdict.MIGRATES if fits else Verdict.UNREADABLE
+            found.append(Change(_inside(path, name), verdict, text))
+    return found + [gained(field) for name, field in after.items() if name not in before]
+
+
 def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     """Light rows, which know their columns: they must have just those that are expected."""
-    before = {field.name: field.type.name for field in old.fields}
-    after = {field.name: field.type.name for field in new.fields}
-    found = []
-    for name in {**before, **after}:
-        here = _inside(path, name)
-        if name not in before:
-            found.append(Change(here, Verdict.UNREADABLE, "is new, and stored rows do not have it"))
-        elif name not in after:
-            text = "is gone, and stored rows have it"
-            found.append(Change(here, Verdict.UNREADABLE, text))
-        elif before[name] != after[name]:
-            wide = wider_number(before[name], after[name])
-            text = (
-                f"{before[name]} is read as {after[name]}"
-                if wide
-                else (f"was {before[name]}, is {after[name]}")
-            )
-            found.append(Change(here, Verdict.MIGRATES if wide else Verdict.UNREADABLE, text))
+
+    def unreadable(text: str) -> Callable[[FieldShape], Change]:
+        return lambda field: Change(_inside(path, field.name), Verdict.UNREADABLE, text)
+
+    gone = unreadable("is gone, and stored rows have it")
+    gained = unreadable("is new, and stored rows do not have it")
+    found = column_changes(old, new, gone, gained, wider_number, path)
     if not found:
         text = "its columns are in another order"
         found.append(Change(path, Verdict.UNREADABLE, text))

@@ -15,16 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    NoReturn,
-    Self,
-    TypeAlias,
-    TypeVar,
-)
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from rheos.core.annotations import resolved_annotations
 from rheos.core.errors import ProgramError, SchemaError, Site, StateAccessError

@@ -45,20 +45,21 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rheos.core.graph.nodes import Order
 from rheos.core.operators.broadcast_process import METHODS
 from rheos.core.operators.calls import ContextWithoutKey
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
-from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
-from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
+from rheos.core.operators.keyed import KeyedCore, function_shapes
+from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.records import Hidden
 from rheos.core.operators.rows_by_time import rows_by_time
-from rheos.core.protocol.elements import SWM, Batch
+from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -67,12 +68,13 @@ from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
 
 
 @dataclass(frozen=True)
-class KeyedBroadcastProcessSpec(KeySpec):
+class KeyedBroadcastProcessSpec(KeyedFunctionSpec):
     """A KeyedBroadcastProcessFunction, for the rows of a keyed port, and of a broadcast one."""
 
     fn: Any
     records: Records
     side_outputs: tuple[str, ...]
+    order: Order = "arrival"
 
     kind: ClassVar[str] = "keyed_broadcast_process"
 
@@ -84,12 +86,6 @@ class KeyedBroadcastProcessSpec(KeySpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return function_shapes(ports[0], self.fn) | unkeyed_shapes(self.fn)
-
-    def stored_types(self) -> Mapping[str, Sequence[Any]]:
-        return function_types(self.fn)
-
-    def looks_at(self, column: str) -> bool | None:
-        return True if column == SWM else None
 
     def summary(self) -> str:
         return f"takes {spelled(self.records)}"

@@ -42,23 +42,20 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
-from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
-from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.contract import Operator, OperatorContext
+from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
-from rheos.core.protocol.elements import SWM, WM
-from rheos.core.protocol.shapes import StateShape
+from rheos.core.operators.rows_by_time import rows_by_time
 
 
 @dataclass(frozen=True)
-class KeyedCoProcessSpec(OperatorSpec):
+class KeyedCoProcessSpec(KeyedFunctionSpec):
     """A KeyedCoProcessFunction, for the rows of two ports by the same key."""
 
     fn: Any
@@ -82,25 +79,9 @@ class KeyedCoProcessSpec(OperatorSpec):
         takes = zip(("process_element1", "process_element2"), self.records, strict=True)
         return KeyedCore(ctx, self.fn, self.side_outputs, list(takes))
 
-    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        shapes = function_shapes(ports[0], self.fn)
-        return shapes | held_shapes(ports) if self.order == "event_time" else shapes
-
-    def stored_types(self) -> Mapping[str, Sequence[Any]]:
-        return function_types(self.fn)
-
-    def looks_at(self, column: str) -> bool | None:
-        if self.order == "event_time":
-            # The output is emitted as the watermark advances, and carries its own progress.
-            return {WM: True, SWM: False}.get(column)
-        return True if column == SWM else None
-
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
         return f"takes {spelled(self.records)}{held}"
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL if self.order == "arrival" else RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         return CallOfFunction({"process_element1": 0, "process_element2": 1})

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.graph.nodes import Order
+from rheos.core.operators.contract import (
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+    RowOrder,
+)
+from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import Hidden, hidden_column
-from rheos.core.operators.rows_by_time import RowsByTime
-from rheos.core.protocol.elements import TS, WM, Batch
+from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
+from rheos.core.protocol.elements import SWM, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+
+
+class KeyedFunctionSpec(OperatorSpec):
+    """A keyed function with state and timers, called in the order of arrival or of event time."""
+
+    fn: Any
+    order: Order
+
+    def looks_at(self, column: str) -> bool | None:
+        if self.order == "event_time":
+            # Its rows leave as the watermark advances, so their own event time tells the progress.
+            return {WM: True, SWM: False}.get(column)
+        return True if column == SWM else None
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        shapes = function_shapes(ports[0], self.fn)
+        return shapes | held_shapes(ports) if self.order == "event_time" else shapes
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        return function_types(self.fn)
+
+    def row_order(self) -> RowOrder:
+        return RowOrder.OF_ARRIVAL if self.order == "arrival" else RowOrder.OF_SPLIT
 
 
 class KeyedFunctionOperator(KeyedStateOperator):

@@ -43,7 +43,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -53,22 +53,18 @@ from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import Order
 from rheos.core.graph.render import spell_record
-from rheos.core.graph.state import declarations
 from rheos.core.operators.compiled_start import compiled_core
-from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
-from rheos.core.operators.keyed import KeyedCore, function_shapes
-from rheos.core.operators.keyed_function import KeyedFunctionOperator
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
+from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin, RowsOfKey
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.rows_by_time import held_shapes, rows_by_time
+from rheos.core.operators.rows_by_time import rows_by_time
 from rheos.core.operators.vectorised import BatchCore
-from rheos.core.protocol.elements import SWM, WM
-from rheos.core.protocol.shapes import StateShape
-from rheos.core.state.kinds import stored_types
 
 
 @dataclass(frozen=True)
-class ProcessSpec(OperatorSpec):
+class ProcessSpec(KeyedFunctionSpec):
     """A keyed process function with state and timers."""
 
     kind: ClassVar[str] = "process"
@@ -88,24 +84,6 @@ class ProcessSpec(OperatorSpec):
         # A shuffle loses the order in which a key's rows arrived. Event time is the best order that
         # is left: each row finds the timers before it fired.
         return ProcessOperator(ctx, self, in_batch=True)
-
-    def looks_at(self, column: str) -> bool | None:
-        if self.order == "event_time":
-            # Its rows leave as the watermark advances, so their own event time tells the progress.
-            return {WM: True, SWM: False}.get(column)
-        return True if column == SWM else None
-
-    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        states = function_shapes(ports[0], self.fn)
-        if self.order == "event_time":
-            states |= held_shapes([ports[0]])
-        return states
-
-    def stored_types(self) -> Mapping[str, Sequence[Any]]:
-        return {name: stored_types(declared) for name, declared in declarations(self.fn).items()}
-
-    def row_order(self) -> RowOrder:
-        return RowOrder.OF_ARRIVAL if self.order == "arrival" else RowOrder.OF_SPLIT
 
     def origin(self) -> Origin:
         if isinstance(self.fn, KeyedBatchFunction):

@@ -72,8 +72,7 @@ from rheos.core.operators.origins import NoRow, Origin
 from rheos.core.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.core.operators.source_client import ClientNotices
 from rheos.core.operators.source_forgetting import SourceForgetting
-from rheos.core.operators.source_pauses import Pauses
-from rheos.core.operators.source_progress import SourceProgress, source_progress
+from rheos.core.operators.source_progress import Pauses, SourceProgress, source_progress
 from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.core.operators.watermarks import progress_shapes, reach_of
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch

@@ -19,9 +19,9 @@ from rheos.core.protocol.ids import ChannelId
 from rheos.core.task.barriers import ArrivingBarriers
 from rheos.core.task.chain import ChainParts, ChainRunner, Work
 from rheos.core.task.chain_snapshot import ChainSnapshot
-from rheos.core.task.gate_latency import GateLatency
 from rheos.core.task.in_flight import InFlight
 from rheos.core.task.inputs import Channel, GateEvent, InputGate
+from rheos.core.task.latency import GateLatency
 from rheos.core.task.loop_end import LoopHead
 from rheos.core.task.loop_room import LoopRoom
 from rheos.core.task.traffic import Traffic

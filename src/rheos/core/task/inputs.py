@@ -39,7 +39,7 @@ from rheos.core.protocol.elements import (
     WatermarkMark,
 )
 from rheos.core.protocol.ids import ChannelId, CheckpointId
-from rheos.core.task.gate_latency import GateLatency
+from rheos.core.task.latency import GateLatency
 from rheos.core.task.loop_end import IterationMarkMerger
 from rheos.core.task.traffic import Traffic
 from rheos.core.task.watermarks import Activity, WatermarkMerger

@@ -1,19 +1,20 @@
-"""Latency of rows from the sources to the sinks, by markers that move and wait as rows do.
+"""Latency of rows from the sources to the sinks, and of batches at a gate.
 
-A source emits a marker about once a second, after rows that it has just returned: so an idle job has no
-markers. On each edge a marker goes to one of the targets, in turn, and from there downstream. A chain
-with a sink records the age of the marker. Markers are no part of any state: those on their way when an
-attempt ends are lost.
+Markers measure the first, and move and wait as rows do. A source emits a marker about once a second,
+after rows that it has just returned: so an idle job has no markers. On each edge a marker goes to one
+of the targets, in turn, and from there downstream. A chain with a sink records the age of the marker.
+Markers are no part of any state: those on their way when an attempt ends are lost. At a gate one batch
+is followed at a time, from its arrival until it is processed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rheos.core.metrics import declarations as f
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import Chain
-from rheos.core.protocol.elements import LatencyMark
+from rheos.core.protocol.elements import Batch, LatencyMark
 from rheos.core.protocol.ids import ChainId, OperatorId
 from rheos.core.protocol.ports import Clock
 from rheos.core.protocol.readings import Reading
@@ -54,3 +55,35 @@ class LatencyMarkers:
     def readings(self) -> Iterator[Reading]:
         for (source, sink), took_ms in self._took_ms.items():
             yield Reading(f.LATENCY.name, (str(source), str(sink)), took_ms.value)
+
+
+class GateLatency:
+    """The gate reports what arrives and what is taken; the chain reports when it has processed that."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._watched: Batch | None = None
+        self._since_us = 0
+        self._taken = False
+        self._longest_us = 0
+
+    def arrived(self, batch: Batch) -> None:
+        if self._watched is None:
+            self._watched, self._since_us, self._taken = batch, self._now_us(), False
+
+    def took(self, batch: object) -> None:
+        if batch is self._watched:
+            self._taken = True
+
+    def processed(self) -> None:
+        """Note that the taken batch is processed."""
+        if self._taken:
+            self._longest_us = max(self._longest_us, self._now_us() - self._since_us)
+            self._watched, self._taken = None, False
+
+    def longest_us(self) -> int:
+        """Since the last call: also of a batch that is still there."""
+        longest_us, self._longest_us = self._longest_us, 0
+        if self._watched is not None:
+            longest_us = max(longest_us, self._now_us() - self._since_us)
+        return longest_us
