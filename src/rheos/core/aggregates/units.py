@@ -28,6 +28,7 @@ _MEAN_DIGITS = 4
 _WORD_BITS = 32
 _MASK = (1 << _WORD_BITS) - 1
 _HIGH = 1 << 63
+_LOW = (1 << 64) - 1
 _EXACT = Context(prec=4 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 
 Mask = npt.NDArray[np.bool_]
@@ -88,6 +89,21 @@ class Units:
             large |= digit != sign & _MASK
         beyond = beyond + (low < 0)
         return cls(low, beyond if beyond.any() else None), large
+
+    @classmethod
+    def of_whole(cls, values: npt.NDArray[Any]) -> Units:
+        """Return the numbers of an array of int64, or of Python's integers of up to 128 bits."""
+        if values.dtype != object:
+            return cls(values)
+        low: Ints = (values & _LOW).astype("<u8").view("<i8")
+        return cls(low, (values >> 64).astype(np.int64) + (low < 0))
+
+    def whole(self) -> npt.NDArray[Any]:
+        """Return the numbers as int64, or as Python's integers if some do not fit."""
+        if self.beyond is None:
+            return self.low
+        whole: npt.NDArray[Any] = self.low.astype(object) + (self.beyond.astype(object) << 64)
+        return whole
 
     def words(self) -> tuple[Ints, Ints]:
         return self.low, np.zeros_like(self.low) if self.beyond is None else self.beyond

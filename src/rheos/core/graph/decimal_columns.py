@@ -17,13 +17,13 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from rheos.core.aggregates.units import Units
 from rheos.core.protocol.polars_frames import arrow_column
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _BEYOND: Final = 1 << 63
 """The smallest magnitude that 64 bits do not hold."""
-_LOW: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def column_of(series: pl.Series) -> DecimalColumn:
         )
     if isinstance(kind, pl.Decimal) or kind in (pl.Int128, pl.UInt128):
         decimals = series if isinstance(kind, pl.Decimal) else series.cast(pl.Decimal(38, 0))
-        values = _of_decimals(arrow_column(decimals))
+        values = Units.of(arrow_column(decimals)).whole()
         scale = decimals.dtype.scale  # type: ignore[attr-defined]
     else:
         values, scale = (series if valid is None else series.fill_null(0)).to_numpy(), 0
@@ -141,17 +141,6 @@ def column_of(series: pl.Series) -> DecimalColumn:
     if valid is not None:
         values = np.where(valid, values, 0)
     return DecimalColumn(WholeUnits(values, _most(values)), scale, valid)
-
-
-def _of_decimals(array: pa.Array) -> Array:
-    words: Array = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)
-    low: Array
-    high: Array
-    low, high = words[array.offset : array.offset + len(array)].T
-    if (high == low >> 63).all():
-        return low
-    halves: Array = np.ascontiguousarray(low).view("<u8").astype(object)
-    return np.asarray(halves + (high.astype(object) << 64))
 
 
 def _most(values: Array) -> int:
@@ -171,20 +160,8 @@ def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.
     """Return a column of type `kind` with these unscaled values, none of which may have more digits
     than the precision of `kind`."""
     values = units.values if valid is None else np.where(valid, units.values, 0)
-    words = np.empty((len(values), 2), "<i8")
-    if values.dtype == object:
-        words[:, 0] = (values & _LOW).astype("<u8").view("<i8")
-        words[:, 1] = (values >> 64).astype("<i8")
-    else:
-        words[:, 0] = values
-        words[:, 1] = values >> 63
-    present = None
-    if valid is not None:
-        bits = np.packbits(np.broadcast_to(valid, values.shape), bitorder="little")
-        present = pa.py_buffer(bits.tobytes())
-    array = pa.Array.from_buffers(
-        pa.decimal128(kind.precision, kind.scale), len(values), [present, pa.py_buffer(words)]
-    )
+    none = None if valid is None else ~np.broadcast_to(valid, values.shape)
+    array = Units.of_whole(values).decimals(pa.decimal128(kind.precision, kind.scale), none)
     made = pl.from_arrow(array)
     assert isinstance(made, pl.Series)
     return made

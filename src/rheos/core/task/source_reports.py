@@ -1,4 +1,4 @@
-"""What a slot reports of its sources, and what it passes on to them while the job runs."""
+"""Reports of a slot about its sources, and messages that it passes on to them while the job runs."""
 
 from __future__ import annotations
 
