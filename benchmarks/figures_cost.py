@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.turn import Slots
 from rheos.core.task.engine import SubtaskEngine
-from rheos.core.task.gate_latency import GateLatency
+from rheos.core.task.latency import GateLatency
 from rheos.core.task.traffic import TimeSpent, Traffic
 
 SLOTS = 2
