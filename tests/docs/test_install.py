@@ -17,6 +17,13 @@ def test_every_extra_is_listed() -> None:
     assert listed == set(PROJECT["optional-dependencies"]) - OF_DEVELOPERS
 
 
+def test_the_extra_all_has_every_other_one() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (listed,) = extras["all"]
+    named = set(re.findall(r"\w+", listed)) - {"rheos"}
+    assert named == set(extras) - OF_DEVELOPERS - {"all"}
+
+
 def test_the_badges_are_current() -> None:
     badges = (ROOT / "docs/images/badges.svg").read_text()
     shown = re.findall(r"<text[^>]*>([^<]*)</text>", badges)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -43,7 +44,9 @@ def test_built_in_registrations_are_declared_as_those_of_any_distribution(
         assert (ROOT / "docs" / found.docs).is_file()
         assert bool(found.install) == bool(found.requires)
         if found.install:
-            assert found.install.removeprefix("rheos[").removesuffix("]") in extras
+            extra = found.install.removeprefix("rheos[").removesuffix("]")
+            assert extra in extras
+            assert extra in re.findall(r"\w+", extras["all"][0]), "rheos[all] is everything"
             assert found.is_installed() or found.not_installed(ImportError()).hint
 
 
