@@ -10,6 +10,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from rheos.connectors.files.partitions import partition_columns
 from rheos.connectors.registration import ConnectorRegistration
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
@@ -63,10 +64,7 @@ def sink(
             f"mode={mode!r} is not valid: a stream can only append rows",
             hint="leave it out; to replace a table, run a Spark batch job over the written rows",
         )
-    if isinstance(partition_by, str) or not all(isinstance(name, str) for name in partition_by):
-        raise ProgramError(
-            f"partition_by={partition_by!r} is not a list of columns", hint='write partition_by=["day"]'
-        )
+    columns = partition_columns(partition_by)
     is_path = isinstance(target, os.PathLike) or "/" in text or os.sep in text
     if not is_path and _NAME.fullmatch(text) is None:
         raise ProgramError(
@@ -74,7 +72,7 @@ def sink(
             hint='write "sales.orders", with `back quotes` around names that are not plain words; '
             'a path contains a slash: "./orders"',
         )
-    return TableSink(absolute(text) if is_path else text, is_path, format, tuple(partition_by))
+    return TableSink(absolute(text) if is_path else text, is_path, format, columns)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Publishing of staged files by rename, and removal of staged files that are not needed.
 
 Files are staged in `<path>/.rheos-staging/<job>/<attempt>/` and published as
-`<path>/part-<sink>-<run>-<attempt>-<subtask>-<number>.<end>`. A name is never used twice, so that the
+`<path>/part-<sink>-<run>-<attempt>-<subtask>-<number>.<end>`, with partition columns in their folders:
+`<path>/day=2026-03-01/part-...`. A name is never used twice, so that the
 pair (is it staged?, is it published?) determines the state of a commit:
 
     staged, not published      rename it
@@ -97,20 +98,28 @@ def staging_folder(job: JobId, attempt: Attempt) -> str:
     return posixpath.join(STAGING, quote(job, safe=""), str(attempt))
 
 
+def _folders_of(target: str) -> list[str]:
+    """Return the folders whose names a published file changes: its own, and those that contain it."""
+    parts = target.split("/")[:-1]
+    return ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
+
+
 @dataclass(frozen=True)
 class FileCommitter(Committer):
     path: str
     mode: Mode = "append"
     owner: str = ""
     empty: EmptyFile | None = None
+    depth: int = 0
+    """Number of folders above a published file: one for each partition column."""
 
     def check(self) -> None:
-        check_target(SinkFolder(self.path), self.path, self.mode, self.owner)
+        check_target(SinkFolder(self.path), self.path, self.mode, self.owner, self.depth)
 
     def begin(self) -> None:
         folder = SinkFolder(self.path)
         if self.mode == "overwrite" and self.owner:
-            remove_own(folder, self.owner)
+            remove_own(folder, self.owner, self.depth)
         if self.empty is not None:
             put_empty(folder, self.empty)
 
@@ -120,8 +129,8 @@ class FileCommitter(Committer):
         try:
             for file in files:
                 self._publish(folder, file)
-            if files:
-                folder.sync("")
+            for place in sorted({place for file in files for place in _folders_of(file.target)}):
+                folder.sync(place)
         except OSError as error:
             kind = UnavailableError if is_outage(error) else CheckpointError
             raise kind(

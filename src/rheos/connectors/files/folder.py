@@ -40,6 +40,9 @@ class SinkFolder:
         raise FileNotFoundError(parent)
 
     def rename(self, staged: str, target: str) -> None:
+        """Move a staged file to its place, in a folder that is created if necessary."""
+        if "/" in target:
+            self.system.makedirs(posixpath.dirname(self.path(target)), exist_ok=True)
         if self.local:
             os.rename(self.path(staged), self.path(target))
         else:
@@ -67,6 +70,18 @@ class SinkFolder:
         except FileNotFoundError:
             return []
         return sorted(posixpath.basename(name.rstrip("/")) for name in found)
+
+    def published(self, depth: int, below: str = "") -> list[str]:
+        """Return the paths of visible files, in partition folders down to a depth. Readers pass over
+        names that begin with "." or "_"."""
+        found: list[str] = []
+        for name in self.names(below):
+            path = posixpath.join(below, name)
+            if depth and "=" in name and self.system.isdir(self.path(path)):
+                found += self.published(depth - 1, path)
+            elif not name.startswith((".", "_")):
+                found.append(path)
+        return found
 
     def remove_if_empty(self, relative: str) -> None:
         """Removes the folder and its empty parents, up to the staging folder."""
@@ -108,16 +123,14 @@ def owner_mark(job: str, operator: str) -> str:
     return _digits(job) + _digits(f"{job}\0{operator}")
 
 
-def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str) -> None:
-    """Raises ConfigurationError where rows would be mixed with what is there. Readers pass over names
-    that begin with "." or "_", and so is done here."""
+def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str, depth: int = 0) -> None:
+    """Raise ConfigurationError if rows would be mixed with files that exist, down to a depth."""
     if mode == "append" or (mode == "overwrite" and not owner):
         return
-    there = [name for name in folder.names("") if not name.startswith((".", "_"))]
-    held = [name for name in there if _EMPTY.fullmatch(name) is None]
+    held = [name for name in folder.published(depth) if _EMPTY.fullmatch(name) is None]
     if mode == "overwrite":
         # Other sinks of the job may write here, too.
-        held = [name for name in held if not _of_job(name, owner)]
+        held = [name for name in held if not _of_job(posixpath.basename(name), owner)]
     if not held:
         return
     named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
@@ -136,12 +149,13 @@ def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str) -> None:
     )
 
 
-def remove_own(folder: SinkFolder, owner: str) -> None:
-    """Removes what this sink published in runs before."""
+def remove_own(folder: SinkFolder, owner: str, depth: int = 0) -> None:
+    """Remove what this sink published in earlier runs, in folders down to a depth."""
     pattern = _parts(owner)
-    for name in folder.names(""):
-        if pattern.fullmatch(name):
+    for name in folder.published(depth):
+        if pattern.fullmatch(posixpath.basename(name)):
             folder.remove(name)
+            folder.remove_if_empty(posixpath.dirname(name))
 
 
 def put_empty(folder: SinkFolder, empty: EmptyFile) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import posixpath
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
@@ -19,6 +20,13 @@ from rheos.connectors.files.committer import FileCommittable, FileCommitter, sta
 from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import EmptyFile, Mode, SinkFolder, owner_mark
 from rheos.connectors.files.listing import Kind, check_kind, lines_of
+from rheos.connectors.files.partitions import (
+    MAX_OPEN_FILES,
+    PartitionedFiles,
+    PartitionedWriter,
+    check_partitions,
+    partition_columns,
+)
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import is_outage
@@ -52,6 +60,8 @@ def sink(
     roll_bytes: int = ROLL_BYTES,
     compression: str | None = None,
     mode: Mode = "error",
+    partition_by: Sequence[str] = (),
+    max_open_files: int = MAX_OPEN_FILES,
 ) -> FileSink:
     """Write rows to files in a folder; each file is visible once its checkpoint is complete.
 
@@ -68,6 +78,11 @@ def sink(
             files; "overwrite" removes files that this sink wrote in jobs of this name, and refuses to
             start if there are any others. A job that resumes from its checkpoints or from a savepoint
             continues its files, whatever the mode.
+        partition_by: columns by whose values the files are divided into folders, in the layout of Hive:
+            `day=2026-03-01/part-....parquet`. The files do not contain these columns.
+        max_open_files: maximum number of files that a subtask writes at a time, with `partition_by`.
+            For another partition the subtask closes the least recently used file, and counts it as
+            `files_closed_early`. Each open file buffers up to 8 MB of rows.
     """
     if mode not in get_args(Mode):
         raise ProgramError(f"mode={mode!r} is not known", hint='write "error", "append" or "overwrite"')
@@ -83,7 +98,20 @@ def sink(
         raise ProgramError(
             f"roll_bytes={roll_bytes} is not a size", hint="set a number of bytes above 0"
         )
-    return FileSink(absolute(path), format, roll_bytes, codec, mode)
+    if not isinstance(max_open_files, int) or max_open_files < 1:
+        raise ProgramError(
+            f"max_open_files={max_open_files!r} is not a number of files", hint="write 1 or more"
+        )
+    columns = partition_columns(partition_by)
+    return FileSink(
+        absolute(path),
+        format,
+        roll_bytes,
+        codec,
+        mode,
+        partition_by=columns,
+        max_open_files=max_open_files,
+    )
 
 
 def _word(format: Kind | Format) -> str:
@@ -103,15 +131,23 @@ class FileSink(Sink):
     """Marks the files of this sink, of a job of this name. Empty until it is prepared."""
     schema: pa.Schema | None = None
     """Schema of the rows, once prepared."""
+    partition_by: tuple[str, ...] = ()
+    """Columns that are in the names of folders, and not in the files."""
+    max_open_files: int = MAX_OPEN_FILES
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> FileSink:
         return replace(self, owner=owner_mark(*writer), schema=schema)
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        return FileWriter(self, ctx)
+        if not self.partition_by:
+            return FileWriter(self, ctx)
+        files = PartitionedFiles(
+            ctx, self.partition_by, lambda part: FileWriter(self, part), self.max_open_files
+        )
+        return PartitionedWriter(self.partition_by, files)
 
     def committer(self) -> Committer:
-        return FileCommitter(self.path, self.mode, self.owner, self._empty())
+        return FileCommitter(self.path, self.mode, self.owner, self._empty(), len(self.partition_by))
 
     @property
     def lines(self) -> Format | None:
@@ -133,7 +169,7 @@ class FileSink(Sink):
 
     def _empty(self) -> EmptyFile | None:
         """A file without rows, by which readers know the columns before there are any."""
-        if self.schema is None:
+        if self.schema is None or self.partition_by:  # Readers refuse files next to folders.
             return None
         out = io.BytesIO()
         if self.lines is None:
@@ -143,10 +179,12 @@ class FileSink(Sink):
         return EmptyFile(f"part-{self.owner}-empty.{self.end}", out.getvalue())
 
     def validate(self, schema: pa.Schema) -> None:
-        if self.lines is not None:
-            self.lines.check_encodes(schema)
         if not schema.names:
             raise SchemaError("a file needs at least one column", hint="select the columns to write")
+        check_partitions(self.partition_by, schema)
+        if self.lines is not None:
+            stored = [field for field in schema if field.name not in self.partition_by]
+            self.lines.check_encodes(pa.schema(stored))
         protocol = self.path.split("://")[0] if "://" in self.path else "file"
         if protocol not in _RENAMING:
             raise ConfigurationError(
@@ -169,7 +207,8 @@ class FileSink(Sink):
             )
 
     def describe(self) -> str:
-        return f"{_word(self.format)} files in {self.path}"
+        by = f", by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"{_word(self.format)} files in {self.path}{by}"
 
 
 class FileWriter(SinkWriter):

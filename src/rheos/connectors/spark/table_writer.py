@@ -6,26 +6,18 @@ Parquet table can take them by rename. Nothing here needs Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rheos.connectors.files.committer import FileCommittable, checked
-from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
+from rheos.connectors.files.partitions import Partition, PartitionedFiles, partition_folder
+from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.casts import cast_rows
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.formats.decimal_text import with_writable_times
-
-_OPEN_PARTITIONS = 32
-"""With rows of more partitions than these in one checkpoint, files are closed early."""
-
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Name that Spark and Hive use for the folder of null and of the empty string."""
 
 
 class StagedPart(msgspec.Struct, frozen=True):
@@ -83,46 +75,20 @@ class TableWriter(SinkWriter):
     def __init__(self, staging: Staging, ctx: SinkContext) -> None:
         self._staging = staging
         self._ctx = ctx
-        self._sink = FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy")
-        self._open: dict[tuple[str | None, ...], FileWriter] = {}
-        self._made = 0
-        self._closed: list[tuple[tuple[str | None, ...], bytes]] = []
-        """Staged files, by partition."""
+        sink = FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy")
+        self._files = PartitionedFiles(ctx, staging.partition_by, sink.open)
 
     def write(self, batch: Batch) -> None:
-        rows = cast_rows(batch, self._staging.schema)
-        for partition, part in _by_partition(rows, self._staging.partition_by):
-            self._writer(partition).write(part)
+        self._files.write(cast_rows(batch, self._staging.schema))
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        for partition in list(self._open):
-            self._finish(partition, checkpoint)
-        closed, self._closed = self._closed, []
-        return [self._part(checkpoint, partition, file) for partition, file in closed]
+        files = self._files.prepare(checkpoint)
+        return [self._part(checkpoint, partition, file) for partition, file in files]
 
     def close(self) -> None:
-        for writer in self._open.values():
-            writer.close()
-        self._open = {}
+        self._files.close()
 
-    def _writer(self, partition: tuple[str | None, ...]) -> FileWriter:
-        writer = self._open.get(partition)
-        if writer is None:
-            if len(self._open) >= _OPEN_PARTITIONS:
-                self._finish(next(iter(self._open)), CheckpointId(0))
-            # A name is never used twice: so each of them writes as an operator of its own.
-            operator = f"{self._ctx.operator}, part {self._made}"
-            ctx = replace(self._ctx, operator=operator, schema=self._staging.stored)
-            self._made += 1
-            writer = self._open[partition] = FileWriter(self._sink, ctx)
-        return writer
-
-    def _finish(self, partition: tuple[str | None, ...], checkpoint: CheckpointId) -> None:
-        staged = self._open.pop(partition).prepare(checkpoint)
-        self._closed.extend((partition, file) for file in staged)
-
-    def _part(self, checkpoint: CheckpointId, partition: tuple[str | None, ...], data: bytes) -> bytes:
-        file = msgspec.msgpack.decode(data, type=FileCommittable)
+    def _part(self, checkpoint: CheckpointId, partition: Partition, file: FileCommittable) -> bytes:
         folder = partition_folder(self._staging.partition_by, partition)
         part = StagedPart(
             table=self._staging.table,
@@ -136,45 +102,3 @@ class TableWriter(SinkWriter):
             partition=list(partition),
         )
         return msgspec.msgpack.encode(part)
-
-
-def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
-    """As Spark calls it: `day=2026-03-01/country=DE`."""
-    return "/".join(
-        f"{_escaped(column)}={NULL_PARTITION if value is None else _escaped(value)}"
-        for column, value in zip(columns, values, strict=True)
-    )
-
-
-_ESCAPED = frozenset([*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{}[]^"])
-
-
-def _escaped(text: str) -> str:
-    """Spark's own rule (ExternalCatalogUtils.escapePathName)."""
-    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
-
-
-def _by_partition(
-    rows: pa.RecordBatch, columns: Sequence[str]
-) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """The rows without the columns that go into folders' names, by the values of these."""
-    if not columns:
-        yield (), rows
-        return
-    named = with_writable_times(rows.select(columns), "the name of a partition")
-    values = [_texts(column) for column in named.columns]
-    keys = pa.table({str(i): value for i, value in enumerate(values)})
-    keys = keys.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
-    groups = keys.group_by([str(i) for i in range(len(columns))], use_threads=False)
-    stored = rows.drop_columns(list(columns))
-    for group in groups.aggregate([("row", "list")]).to_pylist():
-        partition = tuple(group[str(i)] for i in range(len(columns)))
-        yield partition, stored.take(pa.array(group["row_list"], pa.int64()))
-
-
-def _texts(column: pa.Array) -> pa.Array:
-    """Return values as they appear in folder names. An empty string has no name, so Spark treats it as
-    null.
-    """
-    texts = pc.cast(column, pa.string())
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
