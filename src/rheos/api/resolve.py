@@ -308,4 +308,4 @@ def _ms(name: str, value: Duration, least: int) -> int:
         return ms
     if least:
         raise ConfigurationError(f"{name} must be greater than 0, not {value!r}")
-    raise ConfigurationError(f"{name} must not be negative, but is {value!r}")
+    raise ConfigurationError(f"{name} must not be less than nothing, and is {value!r}")

@@ -194,7 +194,7 @@ def test_one_that_stays_away_is_an_error_with_the_key() -> None:
         desk.clock.us += begun.wake_after_us() or 0
         assert not begun.ready()
     desk.io.run()
-    with pytest.raises(UnavailableError, match=r"failing for 1\.55 s: ConnectionError: gone") as raised:
+    with pytest.raises(UnavailableError, match=r"failed for 1\.55 s: ConnectionError: gone") as raised:
         begun.ready()
     assert raised.value.key == "'ada', and 2 others"
     assert len(desk.client.calls) == 6
@@ -290,7 +290,7 @@ def test_the_error_of_a_job_names_line_operator_and_key() -> None:
     with pytest.raises(RheosError) as raised:
         env.execute("away")
     assert f"{__file__}:" in str(raised.value)
-    assert "operator 'countries': the lookup has been failing for" in str(raised.value)
+    assert "operator 'countries': the lookup has failed for" in str(raised.value)
     assert "key: 'user-0', and 6 others" in str(raised.value)
 
 
