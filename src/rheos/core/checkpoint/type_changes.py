@@ -262,8 +262,8 @@ def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     def unreadable(text: str) -> Callable[[FieldShape], Change]:
         return lambda field: Change(_inside(path, field.name), Verdict.UNREADABLE, text)
 
-    gone = unreadable("is missing, but stored rows have it")
-    gained = unreadable("is new, and missing from stored rows")
+    gone = unreadable("is gone, and stored rows have it")
+    gained = unreadable("is new, and stored rows do not have it")
     found = column_changes(old, new, gone, gained, wider_number, path)
     if not found:
         text = "the order of its columns has changed"
