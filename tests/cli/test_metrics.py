@@ -45,7 +45,7 @@ def test_one_metric_of_each_subtask() -> None:
 def test_a_metric_that_is_none() -> None:
     code, _, err = rheos("metrics", "job", "--metric", "row_in")
     assert code == 2
-    assert "unknown metric 'row_in'" in err
+    assert "there is no metric 'row_in'" in err
     assert "rows_in" in err
 
 

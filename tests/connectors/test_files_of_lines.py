@@ -134,7 +134,7 @@ def test_a_file_that_is_cut_or_shrank_is_told(tmp_path: Path, end: str) -> None:
     reader.poll(4000)
     position = reader.position()
     path.write_bytes(compressed(b"user,name\n1,x\n", end))
-    with pytest.raises(InputError, match="it is shorter than when it was first read"):
+    with pytest.raises(InputError, match="shorter than when it was read before"):
         source.open(source.splits()[0], position, Probe().context()).poll(1)
 
 
@@ -146,19 +146,17 @@ def test_a_file_known_to_a_checkpoint_of_0_1_0_is_read_on() -> None:
 
 
 def test_what_cannot_be_read_as_lines_is_refused_where_it_is_written(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="the format csv does not define the columns of its rows"):
+    with pytest.raises(SchemaError, match="the format csv does not say which columns"):
         files.source("x", format="csv")
     with pytest.raises(SchemaError, match="needs a schema"):
         files.source("x")
-    with pytest.raises(
-        SchemaError, match="column 'l' of type list<item: int64> cannot be written as CSV"
-    ):
+    with pytest.raises(SchemaError, match="column 'l' of type list<item: int64> has no form in CSV"):
         files.source("x.csv", schema=pa.schema([("l", pa.list_(pa.int64()))]))
-    with pytest.raises(ProgramError, match="the format arrow cannot be used in files of lines"):
+    with pytest.raises(ProgramError, match="the format arrow cannot be in lines of a file"):
         files.source("x", schema=SCHEMA, format=formats.arrow())
     with pytest.raises(ProgramError, match="compression='rar' is not known"):
         files.source("x", schema=SCHEMA, compression="rar")  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="delimiter=',,' is not a valid delimiter"):
+    with pytest.raises(ProgramError, match="delimiter=',,' cannot separate fields"):
         formats.csv(delimiter=",,")
 
 
@@ -207,12 +205,12 @@ def test_text_is_written_a_line_a_row(tmp_path: Path) -> None:
     sink = files.sink(tmp_path / "out", format="text")
     found = published(tmp_path / "out", sink, {"word": "one"}, {"word": ""}, schema=words)
     assert (found.suffix, found.read_text()) == (".txt", "one\n\n")
-    for bad, what in ((None, "a line of a file cannot be null"), ("a\nb", "the row contains a line")):
+    for bad, what in ((None, "a line of a file cannot be null"), ("a\nb", "the row holds a line end")):
         out = sink.open(sink_context(words))
         out.write(batch_of(words, {"word": "fine"}, {"word": bad}))
         with pytest.raises(InputError, match=what) as caught:
             out.prepare(CheckpointId(1))
         assert caught.value.record == str({"word": bad})
         out.close()
-    with pytest.raises(SchemaError, match="a single column, of text"):
+    with pytest.raises(SchemaError, match="one column, of text"):
         sink.validate(SCHEMA)

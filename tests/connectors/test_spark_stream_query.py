@@ -211,9 +211,9 @@ def test_the_error_says_whether_it_is_started_again(world: World, tmp_path: Path
     query.started()
     world.kills = dead
     errors = checks(query, world, most=100)
-    assert {error.what for error in errors} == {"the query of the stream failed: the bucket is away"}
-    again = "the query is restarted; see Spark's log for details"
-    assert [error.hint for error in errors] == [again] * 3 + ["see Spark's log for details"] * 2
+    assert {error.what for error in errors} == {"the query of the stream has died: the bucket is away"}
+    again = "it is started again; Spark's log says more"
+    assert [error.hint for error in errors] == [again] * 3 + ["Spark's log says more"] * 2
 
 
 def test_a_query_that_dies_slowly_is_given_up_too(world: World, tmp_path: Path) -> None:

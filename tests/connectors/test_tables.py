@@ -106,7 +106,7 @@ def int32() -> Any:
     ("columns", "message"),
     [
         ("n BIGINT", "has no column 'k' (string); it has n"),
-        ("n STRING, k STRING", "column 'n' is bigint in the stream, but string in the table"),
+        ("n STRING, k STRING", "column 'n' is bigint in the stream, and string in the table"),
         ("N BIGINT, k STRING", "column 'n' of the stream is called 'N' in the table"),
     ],
 )
@@ -151,8 +151,8 @@ def test_a_format_that_the_session_does_not_have(
     [
         ({"target": "a b"}, "is not the name of a table"),
         ({"target": "t", "format": "orc"}, "format='orc' is not known"),
-        ({"target": "t", "mode": "overwrite"}, "mode='overwrite' is not valid: a stream can only"),
-        ({"target": "t", "partition_by": "k"}, "is not a list of columns"),
+        ({"target": "t", "mode": "overwrite"}, "mode='overwrite' is not known"),
+        ({"target": "t", "partition_by": "k"}, "is no list of columns"),
     ],
 )
 def test_arguments_that_mean_nothing(arguments: dict[str, Any], message: str) -> None:
@@ -194,7 +194,7 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
     with pytest.raises(rh.SchemaError, match=f"{target} is not to be found: .TABLE_OR_VIEW_NOT_FOUND"):
         committer.commit(staged)
     spark.sql(made.format(target, "STRING", tmp_path / "files"))
-    with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, but string in the"):
+    with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, and string in the"):
         committer.commit(staged)
     assert found(spark.table(target)) == []
     spark.sql(f"DROP TABLE {target}")
@@ -229,7 +229,7 @@ def test_a_table_that_was_altered_since_the_savepoint_is_told(
     savepoint = run_and_stop(program("before"))
     spark.sql(f"DROP TABLE {target}")
     spark.sql(made.format("n BIGINT"))  # The stream would fit it, too.
-    with pytest.raises(rh.RheosError, match="column 'n' was int, and is now bigint") as refused:
+    with pytest.raises(rh.RheosError, match="column 'n' was int, and is bigint") as refused:
         program("after", from_savepoint=savepoint).execute("numbers")
     assert f"{target} has changed since the savepoint {savepoint!r}" in refused.value.what
     assert refused.value.operator == "table"

@@ -27,10 +27,9 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
         check_column(declared, "a function of batches", needs_default=True, may_expire=True)
         if declared.name in NAMES:
             raise ProgramError(
-                f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is "
-                "reserved",
+                f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is taken",
                 site=declared.site,
-                hint="rename the attribute",
+                hint="name the attribute otherwise",
             )
 
 
@@ -52,7 +51,7 @@ def batch_output(fn: KeyedBatchFunction, returns: Any) -> Declared:
     if fn.side_outputs:
         return NOTHING
     raise SchemaError(
-        f"{type(fn).__name__} does not declare the type of its output records",
+        f"{type(fn).__name__} does not say the type of what it gives",
         hint="annotate process_batch as `-> Iterator[rh.Emit[Alert]]`, where Alert is a dataclass, or "
         f"write .process({type(fn).__name__}(), returns=Alert)",
     )

@@ -31,14 +31,14 @@ Beyond = Annotated[
         metavar="DURATION",
         callback=duration,
         help="Event time to run beyond the checkpoint, such as 10m.",
-        show_default="all input available now",
+        show_default="all that the sources have now",
     ),
 ]
 Against = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The program that runs, if the job does not record it.",
+        help="The program that runs, where the job does not say it.",
         show_default=False,
     ),
 ]
@@ -58,13 +58,13 @@ def fork(
     for_: Beyond = None,
     until: Annotated[
         Until | None,
-        typer.Option("--until", help="now: all input available now.", show_default=False),
+        typer.Option("--until", help="now: all that the sources have now.", show_default=False),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns, separated by commas, by which rows are matched.",
+            help="The columns, with commas between, by which rows are held against each other.",
             show_default="the key of the last key_by, and the window",
         ),
     ] = None,
@@ -74,18 +74,14 @@ def fork(
     from_savepoint: Annotated[
         str | None,
         typer.Option(
-            help="Start from this savepoint of the job, instead of its newest checkpoint.",
+            help="Go on from this savepoint of the job, in place of its newest checkpoint.",
             show_default=False,
         ),
     ] = None,
-    samples: Annotated[
-        int, typer.Option(min=0, help="Number of differences to show for each sink.")
-    ] = 10,
+    samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder in which to write all rows and differences, as Parquet.", show_default=False
-        ),
+        typer.Option(help="A folder for all rows and differences, as Parquet.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -94,7 +90,7 @@ def fork(
     from rheos.cli.fork import show_fork
 
     if for_ is not None and until is not None:
-        raise typer.BadParameter("--for and --until both limit how much is read: leave out one")
+        raise typer.BadParameter("--for and --until each say how much is read: leave out one")
     code = show_fork(
         job,
         file,
@@ -129,20 +125,18 @@ def debug(
         typer.Option(
             metavar="CHECKPOINT",
             help="A later one, up to which input is read.",
-            show_default="all input available now",
+            show_default="all input that there is now",
         ),
     ] = None,
     operator: Annotated[
         str | None,
-        typer.Option(help="Its id or name.", show_default="the only one with that key"),
+        typer.Option(help="Its id or name.", show_default="the one that is keyed so"),
     ] = None,
     against: Against = None,
     checkpoint_dir: JobDirectory = None,
     trace: Annotated[
         bool,
-        typer.Option(
-            "--trace", help="Print every step without prompting; the default without a terminal."
-        ),
+        typer.Option("--trace", help="Print each step, and ask nothing; so also without a terminal."),
     ] = False,
     script: Annotated[
         Path | None,
@@ -150,7 +144,7 @@ def debug(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="File of commands to run instead of prompting, one per line.",
+            help="Commands in place of a terminal, one a line.",
             show_default=False,
         ),
     ] = None,
@@ -178,20 +172,20 @@ def debug(
 @app.command()
 def why(
     job: Job,
-    sink: Annotated[str, typer.Option(help="Name or id of the sink.", show_default=False)],
+    sink: Annotated[str, typer.Option(help="The sink's name, or its id.", show_default=False)],
     row: Annotated[
         str,
         typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
     ],
     rows: Annotated[int, typer.Option(min=1, help="Number of most recent rows to explain.")] = 3,
-    inputs: Annotated[int, typer.Option(min=0, help="Number of input rows to show for each.")] = 20,
+    inputs: Annotated[int, typer.Option(min=0, help="Input rows to show of each.")] = 20,
     for_: Beyond = None,
     against: Against = None,
     checkpoint_dir: JobDirectory = None,
     from_savepoint: Annotated[
         str | None,
         typer.Option(
-            help="Start from this savepoint of the job, instead of its checkpoints.",
+            help="Look from this savepoint of the job on, in place of its checkpoints.",
             show_default=False,
         ),
     ] = None,

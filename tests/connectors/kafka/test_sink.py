@@ -253,7 +253,7 @@ def test_where_the_broker_has_forgotten_the_mark_the_note_is_asked_and_else_noth
     driver = sink.committer()
     assert driver is not None
     driver.commit(first)
-    with pytest.raises(UnrestorableError, match="it is unknown whether the records staged for"):
+    with pytest.raises(UnrestorableError, match="whether what was staged for checkpoint 2 is in"):
         driver.commit(first + second)
     assert seen(kafka_broker, topic) == [1]
     chosen = prepared(kafka_broker, tmp_path, topic, if_unknown="write").committer()
@@ -306,7 +306,7 @@ def test_a_topic_that_is_not_there_is_an_error_at_the_line_of_the_sink(kafka_bro
         numbers.sink_to(rh.kafka.sink("no-such-topic", brokers=kafka_broker.address))
         return numbers
 
-    with pytest.raises(ConfigurationError, match="the topic 'no-such-topic' does not") as missing:
+    with pytest.raises(ConfigurationError, match="there is no topic 'no-such-topic'") as missing:
         simulate(build)
     assert str(missing.value).startswith(f"{__file__}:")
     assert missing.value.hint
@@ -437,7 +437,7 @@ def test_a_topic_that_is_deleted_under_the_sink_is_named(
     with pytest.raises(ConfigurationError, match=f"topic '{topic}'") as in_barrier:
         epoch(twice, 1, 1)
     for raised in (in_commit, in_barrier):
-        assert "create the topic, or correct its name; Rheos does not" in str(raised.value.hint)
+        assert "Rheos makes none" in str(raised.value.hint)
     once.close()
     twice.close()
 
@@ -445,13 +445,13 @@ def test_a_topic_that_is_deleted_under_the_sink_is_named(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"topic": "a b"}, "'a b' is not a valid topic name"),
-        ({"topic": ["a", "b"]}, "is not a valid topic name"),
-        ({"key": ["page", "user"]}, "is not a column name"),
-        ({"partition": 3}, "partition=3 is not a column name"),
-        ({"value": 3}, "value=3 does not name columns"),
+        ({"topic": "a b"}, "'a b' is no topic's name"),
+        ({"topic": ["a", "b"]}, "is no topic's name"),
+        ({"key": ["page", "user"]}, "key=.* is not the name of a column"),
+        ({"partition": 3}, "partition=3 is not the name of a column"),
+        ({"value": 3}, "value=3 names no columns"),
         ({"headers": ["trace"]}, "headers=.* is not a dict"),
-        ({"brokers": None}, "brokers=None is empty"),
+        ({"brokers": None}, "brokers=None names no broker"),
         ({"guarantee": "twice"}, "guarantee='twice'"),
         ({"if_unknown": "guess"}, "if_unknown='guess'"),
         ({"id_prefix": "a b"}, "id_prefix='a b'"),

@@ -223,7 +223,7 @@ def test_a_database_that_has_lost_what_was_published_is_no_success(
     database.run(done)
     with pytest.raises(UnrestorableError, match=said) as raised:
         committer.commit(staged)
-    assert "check whether the database was recreated, restored from a copy, or" in str(raised.value)
+    assert "set up anew, restored" in str(raised.value)
     writer.close()
     database.run("CREATE SCHEMA IF NOT EXISTS public")
 

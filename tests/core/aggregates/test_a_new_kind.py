@@ -295,7 +295,7 @@ def test_a_kind_that_is_not_registered_is_refused_where_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(KINDS, Earliest.kind)
-    with pytest.raises(ProgramError, match="is of an unregistered kind, whose state could not be"):
+    with pytest.raises(ProgramError, match="of a kind that is not registered"):
         planned()
 
 

@@ -68,11 +68,11 @@ class TestIsRefused:
         time = Rescales()
         time.runs()
         time.at(10, asked(1))
-        assert "in progress" in refused(time, rescale(request=2))
+        assert "under way" in refused(time, rescale(request=2))
         time = Rescales()
         time.runs()
         time.at(10, rescale())
-        assert "the job was not rescaled: a savepoint, a stop" in refused(time, rescale(3, request=2))
+        assert "another rescale is under way" in refused(time, rescale(3, request=2))
 
     def test_before_it_runs(self) -> None:
         assert "does not run now" in refused(Rescales(), rescale())

@@ -210,5 +210,5 @@ def test_a_drift_of_nothing_is_refused() -> None:
 
 def test_a_drift_behind_the_source_is_refused() -> None:
     rows = rh.Environment(1).from_source(Apart())
-    with pytest.raises(ProgramError, match="max_drift pauses splits by the event time of their"):
+    with pytest.raises(ProgramError, match="holds back splits"):
         rows.with_event_time(aligned())

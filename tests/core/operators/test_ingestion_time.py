@@ -200,7 +200,7 @@ def test_it_chooses_the_continuous_runtime_and_explains_it() -> None:
 
 def test_it_is_said_at_the_source() -> None:
     rows = rh.Environment().from_source(rh.collection([{"i": 1}]))
-    with pytest.raises(ProgramError, match="ingestion time is assigned where the source") as caught:
+    with pytest.raises(ProgramError, match="in their source") as caught:
         rows.with_event_time(INGESTION)
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

@@ -177,7 +177,7 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
     for wrong, what in (
         ({"on_truncate": "drop"}, "on_truncate='drop' is not known"),
         ({"on_error": "drop"}, "on_error='drop' is not known"),
-        ({"on_error": "skip", "op": None}, 'on_error="skip" needs op= and on_truncate="delete"'),
+        ({"on_error": "skip", "op": None}, 'on_error="skip" is for changes that op= tells'),
     ):
         with pytest.raises(ProgramError, match=what):
             rows.upserts(**{"key": "id", "op": None, **wrong})  # type: ignore[arg-type]

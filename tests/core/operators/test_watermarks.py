@@ -170,7 +170,7 @@ class Wrong(rh.WatermarkGenerator):
 
 @pytest.mark.parametrize("given", [1.5, "soon", True, 2**63])
 def test_what_is_no_time_is_an_error_with_the_record(given: Any) -> None:
-    with pytest.raises(RheosError, match="the watermark generator returned") as raised:
+    with pytest.raises(RheosError, match="the watermark generator gave") as raised:
         run(late_with(rh.Watermark.generator(Wrong(given), on="at")))
     assert raised.value.record is not None
     assert raised.value.record.startswith("Row(i=")
@@ -189,7 +189,7 @@ def test_what_a_generator_keeps_is_plain() -> None:
             self.seen = {timestamp}
             return None
 
-    with pytest.raises(RheosError, match="the state of Hoarding cannot be stored"):
+    with pytest.raises(RheosError, match="what Hoarding keeps cannot be stored"):
         run(late_with(rh.Watermark.generator(Hoarding(0), on="at")), checkpoint_interval="10ms")
 
 

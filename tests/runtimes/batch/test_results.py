@@ -83,7 +83,7 @@ def test_a_task_that_collects_too_much_says_so_at_the_sinks_line() -> None:
     handed = handed_over(plan())
     many = [batch(range(100_000))] * 8
     with pytest.raises(
-        ConfigurationError, match=r"the collected rows are too large for the driver: 2 MiB, but its"
+        ConfigurationError, match=r"too large for the driver: 2 MiB, where 1 MiB"
     ) as told:
         through_task(handed, many, most_bytes=MIB)
     assert told.value.operator == "all"
@@ -126,9 +126,7 @@ def test_a_job_of_which_a_task_was_not_heard_fails(monkeypatch: pytest.MonkeyPat
     heard: list[notes.AnyNote] = []
     run = execution._Run(Results(handed, MIB), heard.append)
     frame: Any = Frame()
-    with pytest.raises(
-        JobFailedError, match=rf"Spark reports 3 finished tasks, but only {ended} of them"
-    ):
+    with pytest.raises(JobFailedError, match=rf"has run 3 tasks, and {ended} of them"):
         run._take_notes([chain], frame)
     assert heard == []
 

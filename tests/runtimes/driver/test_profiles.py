@@ -55,14 +55,14 @@ def test_a_second_one_is_refused_meanwhile() -> None:
     driven = Driven()
     driven.service.request(0, 500)
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="a subtask of the job is already being"):
+        with pytest.raises(ConfigurationError, match="being sampled already"):
             driven.service.request(0, 500).result(0)
         driven.step()
 
 
 @pytest.mark.parametrize("for_ms", [0, -1, 601_000])
 def test_no_length_that_makes_no_sense(for_ms: int) -> None:
-    with pytest.raises(ConfigurationError, match="a subtask cannot be profiled for"):
+    with pytest.raises(ConfigurationError, match="cannot be sampled for"):
         ProfileService().request(0, for_ms).result(0)
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_is_not_taken(changes: dict[str, Any]) -> None:
     answer = driven.service.request(1, 500)
     driven.step()
     driven.hears(**changes)
-    with pytest.raises(TransportError, match="the profile of subtask"):
+    with pytest.raises(TransportError, match="has sampled cannot be"):
         answer.result(0)
 
 

@@ -283,7 +283,7 @@ def test_what_a_source_raises_itself_says_what_was_looked_at() -> None:
 
     with pytest.raises(rh.InputError) as failure:
         check_source(Counting(Raises))
-    assert failure.value.__notes__ == [f"raised while the connector kit checked: {source_rules.SAME}"]
+    assert failure.value.__notes__ == [f"raised while the connector kit looked at: {source_rules.SAME}"]
 
 
 # --- the sources that are there ---------------------------------------------------------------------

@@ -81,7 +81,7 @@ class Driver(Enum):
 class NoteVerdict(Enum):
     FREE = "free"
     IN_USE = "in use"
-    WATCH = "undecided: check again"
+    WATCH = "undecided: look again"
 
 
 def note_path(job: JobId) -> str:

@@ -34,7 +34,7 @@ def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> I
     """Return the error for a retracted row that never arrived."""
     record = row_values(batch, at)
     return InputError(
-        "a change retracts a row that does not exist",
+        "a row is taken back that was not there",
         site=ctx.site,
         operator=ctx.name,
         record=shown(record),

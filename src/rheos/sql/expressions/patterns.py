@@ -16,7 +16,8 @@ from rheos.sql.java_patterns import RustPattern, UnknownPatternError, rust_patte
 from rheos.sql.text_bounds import replaced_matches
 
 _READ_AS = (
-    "patterns follow Java, without lookahead, lookbehind, possessive quantifiers and back-references"
+    "patterns are those of Java, without looking ahead or back, possessive quantifiers and references "
+    "to groups"
 )
 
 
@@ -98,9 +99,9 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
     form = _pattern(compiler, pattern)
     if not 0 <= number <= len(form.groups):
         raise compiler.sql.error(
-            f"the pattern has {len(form.groups)} groups, so group {number} does not exist",
+            f"the pattern has {len(form.groups)} groups, and no group {number}",
             pattern.node,
-            "put the part to extract in parentheses; group 0 is the whole match",
+            "put what is to be extracted in brackets; group 0 is all that is found",
         )
     found = value.str.extract(form.text, number)
     # If nothing is found, Spark returns an empty string.
@@ -183,14 +184,10 @@ def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustP
         made = rust_pattern(pattern.constant, asks=asks)
         pl.select(pl.lit("").str.contains(made.text))
     except UnknownPatternError as error:
-        raise compiler.sql.error(
-            f"this is not a valid pattern: {error}", pattern.node, _READ_AS
-        ) from None
+        raise compiler.sql.error(f"this is no pattern: {error}", pattern.node, _READ_AS) from None
     except FAILURES as error:
         lines = [line.strip() for line in str(error).strip().splitlines()]
-        raise compiler.sql.error(
-            f"this is not a valid pattern: {lines[-1]}", pattern.node, _READ_AS
-        ) from None
+        raise compiler.sql.error(f"this is no pattern: {lines[-1]}", pattern.node, _READ_AS) from None
     return made
 
 
@@ -202,7 +199,7 @@ def _refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None
     found = pl.select(pl.Series(_PROBES).str.extract_all(form.text).explode()).to_series()
     if (found == "").any():
         raise compiler.sql.error(
-            f"{pattern.constant!r} also matches empty strings",
+            f"{pattern.constant!r} finds empty texts, too",
             pattern.node,
-            "match at least one character: + instead of *",
+            "take one character at least: + in the place of *",
         )
