@@ -80,5 +80,6 @@ def test_every_example_is_in_the_suite() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "flights.py",
         "graph.py",
+        "payments.py",
         "state_machine.py",
     }

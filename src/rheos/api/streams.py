@@ -76,9 +76,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
 
     def name(self, name: str) -> DataStream:
         """Names the operator that the stream leaves, as errors, `explain` and the progress show it."""
-        operator = self._node
-        if self._at.results_of is not None and isinstance(operator.spec, ExpressionSpec):
-            operator = self._at.results_of.node
+        operator = (self._at.named or self._at).node
         with located(call_site(), operator.name):
             self._program.replace(replace(operator, name=checked_name(name)))
         return self

@@ -33,6 +33,8 @@ class Transformation:
     results_of: Transformation | None = None
     """Windows, if further operators made these results of their rows: their uid and side outputs are
     those of the results."""
+    named: Transformation | None = None
+    """Output of the operator that `DataStream.name` names, if not this one."""
 
     @property
     def stream(self) -> DataStream:

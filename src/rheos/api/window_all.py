@@ -37,7 +37,7 @@ class WindowsOfAll(WindowedStream):
 
     def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:
         windows = super()._then(spec, name, declared).set_parallelism(1).transformation
-        return replace(without_key(windows), results_of=windows).stream
+        return replace(without_key(windows), results_of=windows, named=windows).stream
 
 
 def windows_of_all(rows: Transformation, windows: WindowsOfKeys) -> WindowsOfAll:
