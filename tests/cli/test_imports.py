@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROWS = {"numpy", "polars", "pyarrow", "msgspec"}
+ROWS = {"numpy", "polars", "pyarrow", "msgspec", "pandas"}
+"""Libraries of rows. The first array of pyarrow imports pandas."""
 COMMAND = {"msgspec", "typer"}
 """Libraries of the command line: they read its options and declare its operations."""
 SCREEN = {"rich", "psutil"}

@@ -22,10 +22,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.core.late_pandas import postpone_pandas
 from rheos.core.protocol.ids import Attempt, ChainId, CheckpointId
-
-postpone_pandas()
 
 Batch: TypeAlias = pa.RecordBatch
 
