@@ -152,7 +152,7 @@ def test_a_format_that_the_session_does_not_have(
         ({"target": "a b"}, "is not the name of a table"),
         ({"target": "t", "format": "orc"}, "format='orc' is not known"),
         ({"target": "t", "mode": "overwrite"}, "mode='overwrite' is not known"),
-        ({"target": "t", "partition_by": "k"}, "is no list of columns"),
+        ({"target": "t", "partition_by": "k"}, "is not a list of columns"),
     ],
 )
 def test_arguments_that_mean_nothing(arguments: dict[str, Any], message: str) -> None:
