@@ -19,7 +19,8 @@ from processor import by_process
 
 from rheos.api.environment import Environment
 from rheos.cli.benchmarks.programs import PROGRAMS, Load
-from rheos.runtimes.job import JobHandle, JobState
+from rheos.runtimes.job import JobState
+from rheos.runtimes.job_handle import JobHandle
 
 WARMUP_S = 5.0
 NEARLY_NOTHING = 1e-4

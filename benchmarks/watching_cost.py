@@ -41,9 +41,9 @@ from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.traffic import TimeSpent, Traffic
-from rheos.ops.export.prometheus import FiguresCollector
+from rheos.ops.export.prometheus import MetricsCollector
 from rheos.runtimes.continuous.control import framed, from_worker
-from rheos.runtimes.driver.metrics_keeper import FiguresKeeper
+from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
 from rheos.runtimes.health.judge import Memory, health
 from rheos.runtimes.health.moment import JobMoment
 from rheos.runtimes.job import JobState, JobStatus
@@ -130,7 +130,7 @@ def each_second(slots: Slots) -> dict[str, float]:
     for engine in slots.engines:
         with patch.object(engine, "_report", reports.append):
             engine.report_progress()
-    keeper = FiguresKeeper(plan, JobId("job"))
+    keeper = MetricsKeeper(plan, JobId("job"))
     keeper.begin(Attempt(1), SLOTS, 0)
     status = JobStatus(JobId("job"), "job", JobState.RUNNING, 1, 1.0, 0.0, None, 1, 0, 5, 0, 0.5, 0.5)
     outline = PlanOutline.of(plan)
@@ -150,7 +150,7 @@ def each_second(slots: Slots) -> dict[str, float]:
     figures = keeper.now(status, now_ms, now_ms * 1000)
     maker, history = MomentMaker(), MetricsHistory(HistoryConfig())
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(lambda: [keeper.now(status, now_ms, now_ms * 1000)]))
+    registry.register(MetricsCollector(lambda: [keeper.now(status, now_ms, now_ms * 1000)]))
 
     def moment() -> MetricsMoment:
         return maker.moment(figures, now_ms * 1000)
