@@ -8,30 +8,18 @@ the next one that does not waits until every job has completed a checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import Registry
 from tests.docs.walks import WITHIN_S, Shell, has_checkpoint, steps
 from tests.waiting import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 CUSTOMERS, AMOUNTS = 10, 7
-
-
-@pytest.fixture
-def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
-    shell = Shell(tmp_path)
-    yield shell
-    for record in Registry().records():
-        JobClient(record, WITHIN_S).cancel()
-    shell.close()
 
 
 def wait_for_checkpoints(jobs: int, folder: Path) -> None:
@@ -67,7 +55,7 @@ def check_once(rows: pl.DataFrame) -> None:
 
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_the_walk(walk: Shell, tmp_path: Path) -> None:
+def test_the_walk(shell: Shell, tmp_path: Path) -> None:
     jobs = 0
     printed = {}
     at_savepoint: pl.DataFrame | None = None
@@ -78,7 +66,7 @@ def test_the_walk(walk: Shell, tmp_path: Path) -> None:
         starts = step.code.endswith("&\n")
         if not starts:
             wait_for_checkpoints(jobs, tmp_path)
-        printed[step.code] = walk.run(step.code)
+        printed[step.code] = shell.run(step.code)
         jobs += starts - len(re.findall("rheos (?:stop|cancel)", step.code))
         if "rheos stop orders --savepoint" in step.code:
             # All up to the savepoint is published when the command returns, and nothing after it.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import Registry
 from tests.docs.walks import WITHIN_S, Shell, Step, has_checkpoint
 from tests.equivalence.printed import OUTPUT, outputs_of
@@ -22,16 +20,6 @@ STEP = re.compile(
 )
 WITH_OUTPUT = [(Step(found[1], found[2]), found[3]) for found in STEP.finditer(PAGE.read_text())]
 WITHOUT_SPARK = "## 5. Live, on Spark"
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
-    shell = Shell(tmp_path)
-    yield shell
-    for record in Registry().records():
-        JobClient(record, WITHIN_S).cancel()
-    shell.close()
 
 
 def missing(wanted: str, printed: str) -> str | None:
