@@ -61,7 +61,7 @@ class Scope(Enum):
 
 
 class Merge(Enum):
-    """How several readings become one: those of subtasks, or of a span of time."""
+    """Ways to merge the readings of several subtasks, or of a span of time, into one."""
 
     SUM = "sum"
     MEAN = "mean"

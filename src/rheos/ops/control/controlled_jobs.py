@@ -43,7 +43,7 @@ EVERY_S = 1.0
 
 
 class Shown(Protocol):
-    """What IPython gives for something that is displayed."""
+    """Handle that IPython returns for a displayed object."""
 
     def update(self, obj: Any, **kwargs: Any) -> None: ...
 
@@ -52,8 +52,8 @@ class LiveDisplay:
     """Only the newest display of a job goes on; what an older one shows stays as it was last."""
 
     def __init__(self, bundle: Callable[[], dict[str, str]], ended: Callable[[float], bool]) -> None:
-        """`bundle` gives what is shown, by MIME type; `ended` waits so long, in seconds, for the end of
-        the job, and says whether it has come."""
+        """`bundle` returns the content to display, by MIME type. `ended` waits up to the given seconds
+        for the end of the job, and returns whether the job has ended."""
         self._bundle = bundle
         self._ended = ended
         self._newest: Shown | None = None

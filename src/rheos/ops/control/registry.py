@@ -20,6 +20,25 @@ from rheos.ops.control.processes import Liveness, ProcessId, liveness
 from rheos.ops.control.started_program import StartedProgram
 from rheos.runtimes.host.io import SystemClock
 
+_SUFFIX = ".json"
+
+
+class _DrivenJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of one driver on this machine."""
+
+    key: JobKey
+    """Identity of the job, which all of its drivers share."""
+    job: JobId
+    name: str
+    process: ProcessId
+    """Process of the driver."""
+    runtime: str
+    checkpoint_dir: str | None
+    """Directory to show, without credentials. None: the checkpoints are removed when the job ends."""
+    started_ms: int
+    """Wall-clock time, ms since the epoch."""
+
+
 # --- jobs that have ended -----------------------------------------------------------------------------
 
 
@@ -29,26 +48,16 @@ MAX_ENDED_EVENTS = 100
 LOST = "lost"
 """The state of a job whose driver has died, and has not been started again."""
 _MAX_BYTES = 1 << 20
-_ENDED_SUFFIX = ".json"
 
 
-class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
-    key: JobKey
-    job: JobId
-    name: str
-    process: ProcessId
-    """The driver's."""
-    runtime: str
-    checkpoint_dir: str | None
-    """Without credentials."""
-    started_ms: int
+class EndedJob(_DrivenJob, frozen=True, kw_only=True):
     ended_ms: int
-    """Of one that was lost: when that was seen. Both are wall-clock times, ms since the epoch."""
+    """Wall-clock time, ms since the epoch. For a lost job, the time at which the loss was noticed."""
     log: str | None
     state: str
-    """That of a `JobState`, or `LOST`."""
+    """Value of a `JobState`, or `LOST`."""
     failure: str | None
-    """What it has failed by, as `rheos run` says it."""
+    """Error that ended the job, as `rheos run` prints it."""
     events: list[JobEvent] = []
     """The newest events of its event log, the newest first; for a job whose checkpoint directory is
     gone, or cannot be read from here."""
@@ -77,7 +86,7 @@ class EndedJobs:
     def newest_first(self) -> list[EndedJob]:
         """Files that cannot be read are passed over: they may be of another version."""
         found = []
-        for path in self._folder.glob(f"*{_ENDED_SUFFIX}"):
+        for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
                 if path.stat().st_size <= _MAX_BYTES:
                     found.append(msgspec.json.decode(path.read_bytes(), type=EndedJob))
@@ -86,29 +95,15 @@ class EndedJobs:
         return sorted(found, key=lambda ended: (ended.ended_ms, ended.key), reverse=True)
 
     def _path(self, ended: EndedJob) -> Path:
-        return self._folder / f"{safe_name(ended.key)}{_ENDED_SUFFIX}"
+        return self._folder / f"{safe_name(ended.key)}{_SUFFIX}"
 
 
 # --- jobs that run ------------------------------------------------------------------------------------
 
 
-_SUFFIX = ".json"
+class JobRecord(_DrivenJob, frozen=True, kw_only=True):
+    """Address of a running job's driver, and the token that it accepts."""
 
-
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """How to find a running job, and to speak to it."""
-
-    key: JobKey
-    """The job's identity, which all of its drivers share."""
-    job: JobId
-    name: str
-    process: ProcessId
-    """The driver's."""
-    runtime: str
-    checkpoint_dir: str | None
-    """To show, without credentials. None: its checkpoints go with it."""
-    started_ms: int
-    """Wall-clock time, ms since the epoch."""
     endpoint: str
     token: str
     log: str | None = None

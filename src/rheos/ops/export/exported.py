@@ -1,4 +1,4 @@
-"""What exports of metrics share: labels, bounds of histograms, and expressions for Prometheus."""
+"""Parts that all exports of metrics share: labels, bounds of histograms, expressions for Prometheus."""
 
 from __future__ import annotations
 

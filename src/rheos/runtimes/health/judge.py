@@ -25,7 +25,7 @@ HOLDS_US = 10_000_000
 
 @dataclass(frozen=True)
 class HealthAlert:
-    """What somebody is to be told."""
+    """An alert to send: the health of a job, which became bad or well again."""
 
     resolved: bool
     """Whether the job is well again."""

@@ -21,7 +21,7 @@ from rheos.runtimes.job import OperatorStatus
 
 QUIET_MS = 60_000
 LONGER = 3
-"""How many times longer than its longest pause so far a source is quiet before that is a finding."""
+"""A quiet source is a finding once it is quiet this many times longer than its longest pause so far."""
 
 
 @health_check(
@@ -73,7 +73,7 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain, operator in seen.operators()}
     for source, split in open_splits(seen.metrics.operators, seen.of):
-        # A split whose rows have nowhere to go stands for that reason.
+        # A split that is held up by back-pressure does not advance for that reason alone.
         held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
         if not split.idle and held < HELD_UP:
             splits.setdefault(source, []).append(split)
